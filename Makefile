@@ -1,0 +1,37 @@
+# Entry points. The build itself is CMake's; see CMakePresets.json for the presets.
+.DEFAULT_GOAL := all
+.PHONY: all build test demo bench fuzz asan clean help
+
+all: build
+
+build:  ## set up what is missing, then build/weir (release)
+	@tools/setup.sh build
+	@[ -e build/build.ninja ] || cmake --preset release >/dev/null
+	@cmake --build build
+
+test:  ## unit tests, then integration tests on real servers; ends with "N passed, N failed"
+	@tools/test.sh
+
+demo: build  ## a shop database, its lake, a kill -9 in between, and a comparison
+	@tools/setup.sh test
+	@tools/demo.sh
+
+bench: build  ## measure and compare (see bench/README.md)
+	@[ -x bench/run.sh ] || { echo "make bench: there is no bench/run.sh yet" >&2; exit 1; }
+	@tools/setup.sh test
+	@bench/run.sh
+
+fuzz:  ## each fuzz target for FUZZ_SECONDS (30)
+	@tools/fuzz.sh
+
+asan:  ## unit tests under address and undefined-behaviour sanitizers
+	@tools/setup.sh build
+	@cmake --preset asan >/dev/null
+	@cmake --build build-asan
+	@ctest --test-dir build-asan --output-on-failure
+
+clean:  ## remove every build folder
+	@rm -rf build build-dev build-asan build-tsan build-fuzz
+
+help:  ## this list
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
