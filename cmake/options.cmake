@@ -1,0 +1,18 @@
+option(WEIR_TESTS "build unit tests" ON)
+option(WEIR_FUZZ "build libFuzzer targets (clang only)" OFF)
+set(WEIR_SANITIZE "" CACHE STRING "comma list for -fsanitize, e.g. address,undefined")
+
+add_compile_options(-Wall -Wextra -Wshadow -Wpointer-arith -Wstrict-prototypes -Wmissing-prototypes
+  -Wno-unused-parameter -Wno-missing-field-initializers -fno-strict-aliasing -fstack-protector-strong)
+add_compile_definitions(_GNU_SOURCE WEIR_VERSION="${PROJECT_VERSION}")
+if(CMAKE_BUILD_TYPE STREQUAL "Release")
+  add_compile_options(-O2 -g1 -D_FORTIFY_SOURCE=2)
+  add_link_options(-Wl,-z,relro,-z,now)
+endif()
+if(WEIR_SANITIZE)
+  add_compile_options(-fsanitize=${WEIR_SANITIZE} -fno-omit-frame-pointer -g -O1)
+  add_link_options(-fsanitize=${WEIR_SANITIZE})
+endif()
+if(WEIR_FUZZ)
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()

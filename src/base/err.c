@@ -1,0 +1,95 @@
+#include "weir/base/err.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Messages are one line: control characters become spaces, and a cut never leaves half a UTF-8 character. */
+static void tidy(char *s, size_t cap) {
+    size_t n = strlen(s);
+    for (size_t i = 0; i < n; i++)
+        if ((unsigned char)s[i] < 0x20 || s[i] == 0x7f) s[i] = ' ';
+    if (n + 1 < cap) return;
+    size_t i = n;
+    while (i > 0 && n - i < 4 && ((unsigned char)s[i - 1] & 0xc0) == 0x80) i--;
+    if (i == 0) return;
+    unsigned char lead = (unsigned char)s[i - 1];
+    size_t want = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : lead >= 0xc0 ? 2 : 1;
+    if (lead >= 0xc0 && n - (i - 1) < want) s[i - 1] = 0;
+}
+
+wr_code wr_fail(wr_err *err, wr_code code, wr_retry retry, const char *fmt, ...) {
+    /* Formatted aside, because an argument may be the old err->msg. */
+    char msg[sizeof err->msg];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(msg, sizeof msg, fmt, ap);
+    va_end(ap);
+    tidy(msg, sizeof msg);
+    err->code = code;
+    err->retry = retry;
+    memcpy(err->msg, msg, sizeof msg);
+    err->cure[0] = 0;
+    return code;
+}
+
+wr_code wr_err_cure(wr_err *err, const char *fmt, ...) {
+    char cure[sizeof err->cure];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(cure, sizeof cure, fmt, ap);
+    va_end(ap);
+    tidy(cure, sizeof cure);
+    memcpy(err->cure, cure, sizeof cure);
+    return err->code;
+}
+
+wr_code wr_err_in(wr_err *err, const char *fmt, ...) {
+    char msg[sizeof err->msg];
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vsnprintf(msg, sizeof msg, fmt, ap);
+    va_end(ap);
+    if (n < 0) n = 0, msg[0] = 0;
+    if ((size_t)n < sizeof msg - 1) snprintf(msg + n, sizeof msg - (size_t)n, ": %s", err->msg);
+    tidy(msg, sizeof msg);
+    memcpy(err->msg, msg, sizeof msg);
+    return err->code;
+}
+
+wr_code wr_nomem(wr_err *err, const char *what, unsigned long long bytes) {
+    wr_fail(err, WR_E_NOMEM, WR_RETRY_SOON, "out of memory: %llu bytes for %s", bytes, what);
+    return WR_E_NOMEM;
+}
+
+void wr_err_clear(wr_err *err) {
+    err->code = WR_OK;
+    err->retry = WR_RETRY_NO;
+    err->msg[0] = err->cure[0] = 0;
+}
+
+const char *wr_code_name(wr_code code) {
+    static const char *const names[] = {
+        [WR_OK] = "ok",
+        [WR_E_INVAL] = "invalid",
+        [WR_E_CONFIG] = "config",
+        [WR_E_NOMEM] = "nomem",
+        [WR_E_LIMIT] = "limit",
+        [WR_E_IO] = "io",
+        [WR_E_NOSPC] = "nospc",
+        [WR_E_CORRUPT] = "corrupt",
+        [WR_E_DECODE] = "decode",
+        [WR_E_UNSUPPORTED] = "unsupported",
+        [WR_E_NOTFOUND] = "notfound",
+        [WR_E_EXISTS] = "exists",
+        [WR_E_AUTH] = "auth",
+        [WR_E_NET] = "net",
+        [WR_E_SERVER] = "server",
+        [WR_E_SCHEMA] = "schema",
+        [WR_E_CONFLICT] = "conflict",
+        [WR_E_BUSY] = "busy",
+        [WR_E_CANCELLED] = "cancelled",
+        [WR_E_TIMEOUT] = "timeout",
+    };
+    if ((unsigned)code >= sizeof names / sizeof *names) return "unknown";
+    return names[code];
+}

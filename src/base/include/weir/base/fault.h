@@ -1,0 +1,14 @@
+/* Named fault points. WEIR_FAULT="name:n:action[,name:n:action...]" makes the n-th pass (1 = first) of a point act:
+ * `kill` (SIGKILL to this process), `fail` (the point reports an error) or `stall=MS`. Costs one predictable branch
+ * when the variable is unset. @thread any */
+#ifndef WEIR_BASE_FAULT_H
+#define WEIR_BASE_FAULT_H
+#include <stdbool.h>
+extern bool wr_fault_armed_;
+bool wr_fault_hit_(const char *name);
+/* true when the point must fail now. */
+#define WR_FAULT(name) (__builtin_expect(wr_fault_armed_, 0) && wr_fault_hit_(name))
+/* For tests: replaces what is in force by `spec` (the same text; NULL = nothing). False when it is malformed, and then nothing
+ * is in force. @thread before others start */
+bool wr_fault_set(const char *spec);
+#endif

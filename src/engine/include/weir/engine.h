@@ -1,0 +1,93 @@
+/* DuckDB behind a narrow header: the only module that includes duckdb.h.
+ *
+ * Columnar batches in, Parquet files out; Parquet files in, batches out; SQL over lake tables for people.
+ * @thread an engine may be used by any thread; each call uses a connection of its own unless said otherwise
+ */
+#ifndef WEIR_ENGINE_H
+#define WEIR_ENGINE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "weir/base/buf.h"
+#include "weir/base/err.h"
+#include "weir/model.h"
+
+typedef struct wr_engine wr_engine;
+typedef struct wr_engine_options { /* zero means default */
+    uint64_t memory_bytes; /* 160 MB */
+    int threads;           /* 1: the caller's thread does the work */
+    const char *temp_dir;  /* NULL: no spilling */
+} wr_engine_options;
+wr_code wr_engine_open(const wr_engine_options *opts, wr_engine **ret_engine, wr_err *err);
+void wr_engine_close(wr_engine *e);
+
+/* ------------------------------------------------------------------ columnar batches */
+/* Rows of one schema, held by column, with the statistics Iceberg wants, kept exactly while rows are added. */
+typedef struct wr_batch wr_batch;
+wr_code wr_batch_new(const wr_schema *schema, wr_batch **ret_batch, wr_err *err);
+void wr_batch_free(wr_batch *b);
+/* Appends a row in row encoding (model.h). Its position is the number of rows before. */
+wr_code wr_batch_append(wr_batch *b, wr_slice row, wr_err *err);
+/* Rows marked dead are left out when the batch is written; later rows move up. */
+void wr_batch_kill(wr_batch *b, uint32_t row);
+uint32_t wr_batch_rows(const wr_batch *b);      /* dead ones included */
+uint32_t wr_batch_live_rows(const wr_batch *b);
+size_t wr_batch_bytes(const wr_batch *b);       /* memory in use */
+bool wr_batch_dead(const wr_batch *b, uint32_t row);
+/* The row back in row encoding (appended to out). */
+wr_code wr_batch_row(const wr_batch *b, uint32_t row, wr_buf *out, wr_err *err);
+
+/* Statistics of one column over the live rows of a written file. Bounds are Iceberg single-value binaries, exact or, for
+ * strings and binaries, truncated to 16 code points/bytes (upper rounded up; absent when it cannot be). */
+typedef struct wr_column_stats {
+    int32_t field_id;
+    uint64_t values, nulls, nans;
+    uint64_t bytes;                 /* column size in the file, 0 when unknown */
+    bool has_lower, has_upper;
+    uint8_t lower[80], upper[80];
+    uint8_t lower_n, upper_n;
+} wr_column_stats;
+
+typedef struct wr_parquet_file {
+    uint64_t rows, bytes;
+    int ncols;                      /* leaf fields: WR_FLOATS has field id of the list's element in `element_id` order */
+    wr_column_stats *cols;
+} wr_parquet_file;
+void wr_parquet_file_clear(wr_parquet_file *f);
+
+/* Writes the live rows to a new Parquet file (zstd level 1, format v1 encodings, field ids = column ids; the element of column
+ * id's list has field id element_base + column id) and fsyncs it. Memory beside the batch stays under about one row group. */
+typedef struct wr_parquet_options { /* zero means default */
+    int zstd_level;         /* 1 */
+    uint64_t row_group_rows; /* 122880 */
+    const char *metadata;   /* "iceberg.schema" key of the footer; NULL = leave out */
+} wr_parquet_options;
+#define WR_ELEMENT_ID_BASE 1000000
+wr_code wr_parquet_write(wr_engine *e, const wr_batch *b, const char *path, const wr_parquet_options *opts,
+                         wr_parquet_file *ret_file, wr_err *err);
+
+/* Reads a file written by anyone, row by row in file order, as rows of `schema`: columns are matched by field id; a column
+ * that the file lacks is null, or its `initial` when it has one and `fill_initial`; int->long, float->double and decimal
+ * widening are applied. `columns` (indexes into schema, NULL = all) limits what is read: then rows are rows of a schema with only those columns, in
+ * that order. fn gets the position in the file. */
+typedef struct wr_parquet_read_options {
+    const int *columns; int ncolumns;
+    bool fill_initial;
+} wr_parquet_read_options;
+wr_code wr_parquet_read(wr_engine *e, const char *path, const wr_schema *schema, const wr_parquet_read_options *opts,
+                        wr_code (*fn)(void *ctx, uint64_t pos, wr_slice row, wr_err *err), void *ctx, wr_err *err);
+
+/* ------------------------------------------------------------------ SQL for people */
+/* A lake table as SQL sees it: live data files with the positions deleted in each. */
+typedef struct wr_sql_file { const char *path; const uint32_t *deleted; uint64_t ndeleted; } wr_sql_file;
+typedef struct wr_sql_table {
+    const char *ns, *name;          /* queryable as "ns"."name" */
+    const wr_schema *schema;
+    const wr_sql_file *files; int nfiles;
+} wr_sql_table;
+/* Runs one SELECT over the tables. Calls row() with text values (NULL for null), columns() once before. */
+wr_code wr_engine_sql(wr_engine *e, const wr_sql_table *tables, int ntables, const char *sql,
+                      wr_code (*columns)(void *ctx, int n, const char *const *names, const char *const *types, wr_err *err),
+                      wr_code (*row)(void *ctx, int n, const char *const *values, wr_err *err), void *ctx, wr_err *err);
+
+#endif

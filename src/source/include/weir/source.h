@@ -1,0 +1,123 @@
+/* A database server as the pipeline sees it: preflight, table definitions, snapshot reading, change stream.
+ * The only implementation is src/source/mysql (MySQL 8+/9, MariaDB 10.4+).
+ *
+ * @thread wr_source is shared and immutable after open apart from its catalogue of tables, which belongs to the stream thread
+ * (functions marked @stream). Each snapshot reader and each stream has a connection of its own and is used by one thread.
+ */
+#ifndef WEIR_SOURCE_H
+#define WEIR_SOURCE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "weir/base/buf.h"
+#include "weir/base/err.h"
+#include "weir/model.h"
+
+typedef struct wr_source wr_source;
+
+typedef enum wr_tls { WR_TLS_PREFERRED = 0, WR_TLS_DISABLED, WR_TLS_REQUIRED, WR_TLS_VERIFY } wr_tls;
+typedef enum wr_zero_date { WR_ZERO_NULL = 0, WR_ZERO_EPOCH, WR_ZERO_STRING, WR_ZERO_ERROR } wr_zero_date;
+typedef enum wr_time_as { WR_TIME_MICROS = 0, WR_TIME_STRING } wr_time_as;
+
+typedef struct wr_source_options { /* strings are borrowed during open only */
+    const char *host, *user, *password; /* password never appears in messages */
+    int port;
+    wr_tls tls;
+    const char *tls_ca;                /* PEM file, NULL = system's */
+    const char *const *capture; int ncapture;  /* anchored POSIX extended regular expressions on "db.table" */
+    const char *const *exclude; int nexclude;
+    wr_zero_date zero_date;
+    wr_time_as time_as;
+    uint32_t server_id;                /* as a replica; 0 = derived from the pipeline's name and host */
+    const char *pipeline_name;         /* for server_id and the replica's visible name */
+    uint64_t snapshot_rows_per_second; /* 0 = no limit; over all readers of this source */
+    const char *spool_dir;             /* for prepared XA transactions; created when needed */
+} wr_source_options;
+
+typedef enum wr_flavor { WR_MARIADB = 1, WR_MYSQL = 2 } wr_flavor;
+
+/* Connects, finds out what it is, closes again on failure. WR_E_AUTH, WR_E_NET (retry soon), WR_E_UNSUPPORTED. */
+wr_code wr_source_open(const wr_source_options *opts, wr_source **ret_source, wr_err *err);
+void wr_source_close(wr_source *s);
+wr_flavor wr_source_flavor(const wr_source *s);
+const char *wr_source_version(const wr_source *s);
+/* What tells this server's history from any other's: MySQL "uuid", MariaDB "domain/server id + first binlog's identity" as far as it has one. Stable text. */
+const char *wr_source_identity(const wr_source *s);
+bool wr_source_captures(const wr_source *s, const char *db, const char *name);
+
+/* ------------------------------------------------------------------ preflight */
+typedef enum wr_severity { WR_FINDING_STOPS = 1, WR_FINDING_WARNS, WR_FINDING_NOTES } wr_severity;
+typedef struct wr_finding {
+    wr_severity severity;
+    const char *id;                 /* stable, e.g. "binlog-format" */
+    char what[512], consequence[512], cure[512];
+} wr_finding;
+/* Looks at everything that can go wrong; calls fn for each finding, the worst first within a topic. */
+wr_code wr_source_check(wr_source *s, void (*fn)(void *ctx, const wr_finding *f), void *ctx, wr_err *err);
+
+/* ------------------------------------------------------------------ positions */
+/* The end of the binlog now: everything committed before the call is at or before it. */
+wr_code wr_source_now(wr_source *s, wr_pos *ret_pos, wr_err *err);
+/* A position to start streaming from such that every row state a later SELECT can see, and which is not in the stream from
+ * there on, was committed before it (MariaDB: consistent snapshot; MySQL: gtid_executed, or a moment of FLUSH TABLES WITH READ LOCK
+ * without GTID). The tables' definitions of that moment become the source's catalogue; tables get ids from first_table_id on. @stream */
+wr_code wr_source_begin(wr_source *s, uint32_t first_table_id, wr_pos *ret_pos, wr_err *err);
+
+/* ------------------------------------------------------------------ catalogue */
+/* Puts back what was recorded (restart): every event of wr_state_schema_load. @stream */
+wr_code wr_source_restore(wr_source *s, const wr_ddl *ddl, wr_err *err);
+/* The captured and hidden tables of the catalogue as WR_DDL_CREATE (rows RELOAD for captured ones) and WR_DDL_HIDDEN. @stream */
+wr_code wr_source_each_table(wr_source *s, wr_code (*fn)(void *ctx, const wr_ddl *ddl, wr_err *err), void *ctx, wr_err *err);
+
+/* ------------------------------------------------------------------ snapshot */
+typedef struct wr_snap wr_snap;
+/* Key tuples in the source's own literal form; opaque, printable without newlines, safe to keep in JSON after escaping. NULL or ""
+ * = open end. */
+typedef struct wr_key_range { char *after; char *upto; /* after < key <= upto */ } wr_key_range;
+void wr_key_range_clear(wr_key_range *r);
+
+/* Opens a reader for one table as `def` (wr_ddl.def) describes it. WR_E_SCHEMA when the server's present definition differs from
+ * `def` (another DDL is on its way in the stream), WR_E_NOTFOUND when the table is gone (likewise). */
+wr_code wr_snap_open(wr_source *s, const char *def, wr_snap **ret_snap, wr_err *err);
+void wr_snap_close(wr_snap *sn);
+const wr_schema *wr_snap_schema(const wr_snap *sn);
+/* Rows the server estimates. */
+uint64_t wr_snap_estimate(const wr_snap *sn);
+/* Cuts the key space into at most `parts` ranges that cover it, of about equal size where that is cheap to know. Without a key: one
+ * range. ret_ranges has room for `parts`. */
+wr_code wr_snap_split(wr_snap *sn, int parts, wr_key_range *ret_ranges, int *ret_n, wr_err *err);
+/* Reads the next at most max_rows rows of the range in key order; *ret_after (owned) is where to go on, NULL when the range is done.
+ * Honours the rate limit. Every row goes through fn in row encoding. On error nothing is known of what fn has seen: throw it away.
+ * WR_E_SCHEMA, WR_E_NOTFOUND as in open. Tables without a key: see wr_snap_read_all. */
+typedef wr_code wr_row_fn(void *ctx, wr_slice row, wr_err *err);
+wr_code wr_snap_chunk(wr_snap *sn, const wr_key_range *range, uint64_t max_rows, wr_row_fn *fn, void *ctx, char **ret_after, wr_err *err);
+/* A table without a key: all rows as of exactly *ret_pos. */
+wr_code wr_snap_read_all(wr_snap *sn, wr_row_fn *fn, void *ctx, wr_pos *ret_pos, wr_err *err);
+
+/* ------------------------------------------------------------------ stream */
+/* What the stream hands over, in binlog order, on the stream's thread. Slices are borrowed during the call. A transaction is
+ * changes and DDL in any order, then commit; empty ones only move the position (sent at most every 100 ms and whenever the server has nothing
+ * more to send). abort: the connection was lost in the middle; forget everything since the last commit. An error from a callback
+ * stops the stream with it. */
+typedef struct wr_stream_sink {
+    void *ctx;
+    wr_code (*change)(void *ctx, const wr_change *c, wr_err *err);
+    wr_code (*ddl)(void *ctx, const wr_ddl *d, wr_err *err);
+    wr_code (*commit)(void *ctx, const wr_pos *pos, int64_t event_time_us, wr_err *err);
+    wr_code (*abort)(void *ctx, wr_err *err);
+    /* Called about every 200 ms while waiting and between transactions. true = stop. */
+    bool (*stopping)(void *ctx);
+} wr_stream_sink;
+
+typedef struct wr_stream_stats {   /* read by any thread, each field atomically */
+    uint64_t bytes, events, rows, transactions;
+    int64_t last_event_us;         /* the server's time of the newest event, 0 = none */
+    int64_t last_packet_us;        /* our time of the newest packet, heartbeats included: the server answers */
+} wr_stream_stats;
+
+/* Streams from `from` until `stopping` (WR_OK) or an error. The caller retries WR_RETRY_SOON errors by calling again with the last
+ * committed position. Refuses (WR_E_SERVER, purged) a position the server no longer has, naming it and the first one available. @stream */
+wr_code wr_source_stream(wr_source *s, const wr_pos *from, const wr_stream_sink *sink, wr_err *err);
+void wr_source_stream_stats(const wr_source *s, wr_stream_stats *ret_stats);
+
+#endif

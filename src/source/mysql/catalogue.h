@@ -1,0 +1,67 @@
+/* The tables of the source as they are at the stream's position: found once in information_schema, then kept current by the
+ * DDL in the binlog. Knows every table whose schema could become a captured one's (shadow tables included).
+ * @thread stream */
+#ifndef WEIR_SOURCE_MYSQL_CATALOGUE_H
+#define WEIR_SOURCE_MYSQL_CATALOGUE_H
+
+#include "conn.h"
+#include "def.h"
+
+typedef struct wr_catalogue wr_catalogue;
+
+/* Which tables are captured: anchored patterns on "db.table"; server schemas (mysql, information_schema, performance_schema, sys) never. */
+typedef struct wr_capture wr_capture;
+wr_code wr_capture_new(const char *const *capture, int ncapture, const char *const *exclude, int nexclude, wr_capture **ret, wr_err *err);
+void wr_capture_free(wr_capture *c);
+bool wr_capture_matches(const wr_capture *c, const char *db, const char *name);
+/* gh-ost's and pt-osc's helper tables: _t_gho, _t_ghc, _t_del, _t_new, _t_old (also numbered and shortened forms). On yes, ret_base gets "t"; NULL allowed. */
+bool wr_is_shadow_name(const char *name, char *ret_base, size_t base_cap);
+
+wr_code wr_catalogue_new(const wr_capture *capture, wr_my_types types, wr_flavor flavor, wr_catalogue **ret, wr_err *err);
+void wr_catalogue_free(wr_catalogue *c);
+
+/* Reads definitions from information_schema: all captured tables (db = NULL), or one table. Every BASE TABLE, views and sequences left out. *ret_tables: owned array of
+ * owned tables, without ids. Needs only SELECT on the tables concerned. */
+wr_code wr_catalogue_read_server(MYSQL *m, const wr_capture *capture, wr_my_types types, wr_flavor flavor, const char *db, const char *name,
+                                 wr_my_table ***ret_tables, int *ret_n, wr_err *err);
+/* Same columns, types, charsets, labels, key, in the same order (ids and versions aside). On no, why (may be NULL) names the first difference. */
+bool wr_my_table_same(const wr_my_table *a, const wr_my_table *b, char *why, size_t why_cap);
+
+/* Takes the table over; gives it id, version 1 and column ids when it has none. */
+wr_code wr_catalogue_add(wr_catalogue *c, wr_my_table *t, wr_err *err);
+void wr_catalogue_set_next_id(wr_catalogue *c, uint32_t next_table_id);
+wr_code wr_catalogue_restore(wr_catalogue *c, const wr_ddl *ddl, wr_err *err);
+wr_code wr_catalogue_each(wr_catalogue *c, wr_code (*fn)(void *ctx, const wr_my_table *t, wr_err *err), void *ctx, wr_err *err);
+
+/* The captured table of this name now, or NULL. Borrowed until the next statement is applied. A quick look-up by TABLE_MAP's names. */
+const wr_my_table *wr_catalogue_find(const wr_catalogue *c, const char *db, const char *name);
+/* True when rows of this table must be decoded (it is captured); false = pass over by table id. WR_E_SCHEMA through `find` being NULL while captured is true:
+ * the stream then stops with an error that names the table and position. */
+bool wr_catalogue_captured(const wr_catalogue *c, const char *db, const char *name);
+
+typedef enum wr_statement_kind {
+    WR_STMT_IGNORED = 0, /* cannot touch a captured table */
+    WR_STMT_DDL,         /* applied; events were emitted (maybe none) */
+    WR_STMT_BEGIN, WR_STMT_COMMIT, WR_STMT_ROLLBACK, WR_STMT_SAVEPOINT, WR_STMT_ROLLBACK_TO,
+    WR_STMT_XA_START, WR_STMT_XA_END, WR_STMT_XA_PREPARE, WR_STMT_XA_COMMIT, WR_STMT_XA_ROLLBACK,
+} wr_statement_kind;
+
+/* What of the session a QUERY event carries that matters for reading its text. */
+typedef struct wr_statement {
+    const char *default_db;     /* "" = none */
+    wr_slice sql;               /* in `charset` */
+    const char *charset;        /* character_set_client of the event: "utf8mb4", "gbk", ... NULL = utf8mb4 */
+    const char *collation_server; /* NULL = unknown */
+    uint64_t sql_mode;          /* ANSI_QUOTES (4), NO_BACKSLASH_ESCAPES (0x100000 MariaDB and MySQL) matter */
+    bool is_mariadb;
+    uint32_t server_version;    /* 101119, 90704: decides which executable comments count */
+} wr_statement;
+
+/* Classifies a QUERY event's statement and applies DDL. emit gets one wr_ddl per table changed, in order, of captured tables and (kind HIDDEN) of
+ * shadow and other remembered tables. A statement that changes rows of a captured table by SQL text (INSERT, UPDATE, DELETE, REPLACE, LOAD, CALL... in STATEMENT
+ * format) is WR_E_UNSUPPORTED with a message that has the words "statement" and "binlog_format", the table and the cure. DDL on a captured table that
+ * cannot be followed: WR_E_UNSUPPORTED, naming table and statement. m: a connection for definitions that are not known (may be NULL in tests). */
+wr_code wr_catalogue_statement(wr_catalogue *c, const wr_statement *st, MYSQL *m,
+                               wr_code (*emit)(void *ctx, const wr_ddl *d, wr_err *err), void *ctx, wr_statement_kind *ret_kind, wr_err *err);
+
+#endif

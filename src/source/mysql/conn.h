@@ -1,0 +1,32 @@
+/* One connection to the server through libmariadb: connecting, authentication, TLS, simple queries.
+ * @thread one at a time */
+#ifndef WEIR_SOURCE_MYSQL_CONN_H
+#define WEIR_SOURCE_MYSQL_CONN_H
+
+#include <mysql.h>
+#include "weir/source.h"
+
+typedef struct wr_my_conn_options { /* kept by wr_source */
+    char *host, *user, *password;
+    int port;
+    wr_tls tls;
+    char *tls_ca;
+} wr_my_conn_options;
+
+/* Connects; session: utf8mb4, time_zone +00:00, sql_mode '', autocommit, net timeouts, LOCAL INFILE off. Errors: WR_E_AUTH (1045, 1698, 1044, ...),
+ * WR_E_NET retry soon (2002, 2003, 2005, 2006, 2013, ...), each with host:port, user, reason and cure. */
+wr_code wr_my_connect(const wr_my_conn_options *o, MYSQL **ret_mysql, wr_err *err);
+void wr_my_disconnect(MYSQL *m);
+/* Fills err from the connection's last error: number, SQLSTATE, message, retry class. `doing` says what was tried. */
+wr_code wr_my_fail(MYSQL *m, wr_err *err, const char *doing);
+/* Runs a statement without result. */
+wr_code wr_my_exec(MYSQL *m, wr_err *err, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* Runs a query, calls fn per row (text protocol; NULL for null). */
+wr_code wr_my_query(MYSQL *m, wr_code (*fn)(void *ctx, MYSQL_ROW row, unsigned long *lengths, unsigned ncols, wr_err *err), void *ctx, wr_err *err,
+                    const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+/* First column of the first row, owned; NULL when there is no row or it is null. */
+wr_code wr_my_scalar(MYSQL *m, char **ret_text, wr_err *err, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+/* `name` -> `na``me` appended to b. */
+void wr_my_quote_name(wr_buf *b, const char *name);
+
+#endif

@@ -1,0 +1,65 @@
+/* A table as MySQL/MariaDB define it: what the row decoder, the snapshot reader and the DDL tracker agree on.
+ * Private to source. Persisted as JSON in wr_ddl.def (docs/formats/mysql-def.md). */
+#ifndef WEIR_SOURCE_MYSQL_DEF_H
+#define WEIR_SOURCE_MYSQL_DEF_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "weir/model.h"
+#include "weir/source.h"
+
+/* The declared kind, finer than the binlog's type byte. */
+typedef enum wr_my_kind {
+    MY_TINYINT = 1, MY_SMALLINT, MY_MEDIUMINT, MY_INT, MY_BIGINT, MY_YEAR, MY_BIT, MY_DECIMAL, MY_FLOAT, MY_DOUBLE,
+    MY_CHAR, MY_VARCHAR, MY_TEXT, MY_ENUM, MY_SET, MY_BINARY, MY_VARBINARY, MY_BLOB, MY_JSON /* MySQL's; MariaDB's is MY_TEXT */,
+    MY_DATE, MY_DATETIME, MY_TIMESTAMP, MY_TIME, MY_GEOMETRY, MY_UUID, MY_INET4, MY_INET6, MY_VECTOR,
+} wr_my_kind;
+
+typedef struct wr_my_col {
+    char *name;
+    int32_t id;               /* lake identity, see wr_column.id */
+    wr_my_kind kind;
+    char *column_type;        /* as information_schema shows it, lower case: "bigint(20) unsigned" */
+    bool is_unsigned;
+    uint32_t length;          /* CHAR/VARCHAR characters, BINARY/VARBINARY bytes, BIT bits, DECIMAL precision, TEXT/BLOB prefix bytes 1..4, VECTOR dimension */
+    uint8_t scale;            /* DECIMAL scale, fractional seconds of TIME/DATETIME/TIMESTAMP */
+    char *charset;            /* text, ENUM, SET: "utf8mb4", "gbk", ...; else NULL */
+    char *collation;
+    char **labels; int nlabels; /* ENUM, SET: UTF-8 */
+    bool not_null, auto_increment, generated, stored /* generated STORED/PERSISTENT */, invisible;
+    bool compressed;          /* MariaDB COMPRESSED column */
+    bool hidden;              /* exists in the binlog, not in the lake: period columns of system versioning */
+    bool has_default;         /* a literal default, in default_text (NULL text = DEFAULT NULL) */
+    char *default_text;       /* literal as text, unquoted, UTF-8; what the server would store in old rows at ADD COLUMN */
+    bool default_expr;        /* not a literal: CURRENT_TIMESTAMP, uuid(), ... */
+    int key_ord;              /* 1.. in the PRIMARY KEY */
+} wr_my_col;
+
+typedef struct wr_my_table {
+    uint32_t id;              /* wr_ddl.table */
+    uint32_t version;         /* wr_schema.version */
+    int32_t next_col_id;
+    char *db, *name;
+    char *charset, *collation; /* defaults for new text columns */
+    char *engine;             /* "InnoDB", may be NULL */
+    bool captured;            /* matches the patterns and is no shadow table */
+    bool versioned;           /* MariaDB WITH SYSTEM VERSIONING */
+    bool fk_cascade_child;    /* a foreign key with CASCADE/SET NULL changes its rows without row events on some servers */
+    wr_my_col *cols; int ncols;
+    /* derived, made by wr_my_table_finish: */
+    wr_schema *schema;        /* lake schema; columns in table order without hidden ones */
+    int *lake_col;            /* [ncols] index into schema or -1 */
+} wr_my_table;
+
+typedef struct wr_my_types { wr_zero_date zero_date; wr_time_as time_as; } wr_my_types;
+
+wr_my_table *wr_my_table_clone(const wr_my_table *t);
+void wr_my_table_free(wr_my_table *t);
+/* Lake type of a column by the type policy. */
+wr_type wr_my_lake_type(const wr_my_col *c, wr_my_types types);
+/* Makes schema and lake_col from cols; converts literal defaults into wr_column.initial where add_initial[i] is set (may be NULL). */
+wr_code wr_my_table_finish(wr_my_table *t, wr_my_types types, const bool *add_initial, wr_err *err);
+wr_code wr_my_table_to_json(const wr_my_table *t, wr_buf *b, wr_err *err);
+wr_code wr_my_table_from_json(wr_slice json, wr_my_types types, wr_my_table **ret_table, wr_err *err);
+
+#endif

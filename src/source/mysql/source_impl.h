@@ -1,0 +1,31 @@
+/* What the parts of the MySQL source share: wr_source itself. */
+#ifndef WEIR_SOURCE_MYSQL_SOURCE_IMPL_H
+#define WEIR_SOURCE_MYSQL_SOURCE_IMPL_H
+
+#include <pthread.h>
+#include "catalogue.h"
+#include "conn.h"
+#include "def.h"
+#include "value.h"
+
+struct wr_source {
+    wr_my_conn_options conn;      /* owned strings */
+    wr_flavor flavor;
+    uint32_t version_num;         /* 101119, 90704 */
+    char *version;
+    char *identity;
+    bool gtid;                    /* MySQL: gtid_mode=ON; MariaDB: always */
+    uint32_t server_id;
+    char *pipeline_name;
+    char *spool_dir;
+    wr_my_types types;
+    wr_capture *capture;
+    wr_catalogue *catalogue;      /* @thread stream */
+    uint64_t rows_per_second;     /* snapshot budget, 0 = none */
+    pthread_mutex_t budget_lock;  /* guards the next two */
+    double budget_tokens;
+    int64_t budget_at_us;
+    wr_stream_stats stats;        /* atomics */
+};
+
+#endif

@@ -1,0 +1,79 @@
+"""The lake as two readers see it that are not ours: PyIceberg and DuckDB."""
+import glob
+import os
+from pathlib import Path
+
+import duckdb
+import duckdb_extension_avro
+import duckdb_extension_iceberg
+from pyiceberg.catalog.sql import SqlCatalog
+
+EXTENSIONS = [duckdb_extension_avro, duckdb_extension_iceberg]      # avro first: iceberg looks for it
+
+
+def duckdb_connection():
+    """with the iceberg extension of the installed wheels; nothing is downloaded"""
+    con = duckdb.connect(config={"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"})
+    for package in EXTENSIONS:
+        folder = os.path.dirname(package.__file__)
+        [file] = glob.glob(f"{folder}/extensions/v{duckdb.__version__}/*.duckdb_extension")
+        con.execute(f"LOAD '{file}'")
+    con.execute("SET TimeZone='UTC'")
+    return con
+
+
+class DuckTable:
+    """a table read by DuckDB, shaped like the part of a PyIceberg table that the comparison uses"""
+
+    def __init__(self, table, con):
+        self._table, self._con = table, con
+
+    def schema(self):
+        return self._table.schema()
+
+    def scan(self):
+        return self
+
+    def to_arrow(self):
+        got = self._con.execute("SELECT * FROM iceberg_scan(?)", [self._table.metadata_location]).arrow()
+        return got if hasattr(got, "num_rows") else got.read_all()
+
+
+class Lake:
+    def __init__(self, home, warehouse=None):
+        self.home = Path(home)
+        self.warehouse = Path(warehouse or self.home / "warehouse")
+
+    @property
+    def catalog(self):
+        """opened anew each time: another process writes it"""
+        return SqlCatalog("weir", uri=f"sqlite:///{self.home}/catalog.db", warehouse=f"file://{self.warehouse}")
+
+    def exists(self):
+        return (self.home / "catalog.db").exists()
+
+    def tables(self):
+        """-> {(namespace, table)}"""
+        cat = self.catalog
+        return {tuple(t) for ns in cat.list_namespaces() for t in cat.list_tables(ns)}
+
+    def table(self, ns, name):
+        return self.catalog.load_table((ns, name))
+
+    def count(self, ns, name):
+        """rows, 0 while the table is not there"""
+        from pyiceberg.exceptions import NoSuchTableError
+        if not self.exists():
+            return 0
+        try:
+            return self.table(ns, name).scan().to_arrow().num_rows
+        except NoSuchTableError:
+            return 0
+
+    def history_counts(self, ns, name):
+        """-> [(snapshot id, rows)] of every state that was ever current"""
+        tbl = self.table(ns, name)
+        return [(h.snapshot_id, tbl.scan(snapshot_id=h.snapshot_id).to_arrow().num_rows) for h in tbl.history()]
+
+    def in_duckdb(self, ns, name):
+        return DuckTable(self.table(ns, name), duckdb_connection())

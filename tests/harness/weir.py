@@ -1,0 +1,131 @@
+"""Weir as a user runs it: a weir.yaml and the binary."""
+import copy
+import json
+import os
+import re
+import signal
+import subprocess
+from pathlib import Path
+
+from services import ROOT
+
+BINARY = Path(os.environ.get("WEIR_BINARY", ROOT / "build" / "weir"))
+PASSWORD_ENV = "WEIR_TEST_PASSWORD"
+RUN_SECONDS = 180
+
+
+class Result:
+    """one finished run of the binary"""
+
+    def __init__(self, argv, status, out, err):
+        self.argv, self.status, self.out, self.err = argv, status, out, err
+
+    def __repr__(self):
+        return f"$ {' '.join(map(str, self.argv))}\n{self.out}{self.err}status {self.status}"
+
+    def says(self, *patterns):
+        """asserts that each pattern (case ignored) occurs in the output; -> self"""
+        for p in patterns:
+            assert re.search(p, self.out + self.err, re.I), f"nothing matches /{p}/ in:\n{self!r}"
+        return self
+
+
+def merged(base, over):
+    """over laid on base, dict by dict; neither is changed"""
+    out = copy.deepcopy(base)
+    for k, v in over.items():
+        out[k] = merged(out[k], v) if isinstance(v, dict) and isinstance(out.get(k), dict) else v
+    return out
+
+
+class Weir:
+    """One pipeline. `dir` holds weir.yaml and the log of the live sync, `home` is Weir's own folder.
+
+    config  laid over the usual configuration, e.g. {"lake": {"commit": {"every": "1h"}}}
+    """
+
+    def __init__(self, server, dir, capture, config=None, user="weir", password="weir"):
+        self.dir = Path(dir)
+        self.dir.mkdir(parents=True, exist_ok=True)
+        self.home = self.dir / "home"
+        self.file, self.log = self.dir / "weir.yaml", self.dir / "sync.log"
+        self.password, self.proc, self.mark = password, None, 0
+        self.config = merged({"name": "test", "home": str(self.home),
+                              "source": {"url": server.url(user), "password_env": PASSWORD_ENV, "capture": capture},
+                              "lake": {"commit": {"every": "1s"}}}, config or {})
+        self.write()
+
+    def write(self):
+        self.file.write_text(json.dumps(self.config, indent=1, ensure_ascii=False))
+
+    @property
+    def env(self):
+        return {**os.environ, PASSWORD_ENV: self.password, "NO_COLOR": "1"}
+
+    # ---- commands that end by themselves
+    def run(self, command, *args, status=0, seconds=RUN_SECONDS):
+        """`weir COMMAND -c FILE ARGS…`; asserts the exit status (a number, a collection, or None for any)"""
+        argv = [BINARY, command, "-c", self.file, *args]
+        p = subprocess.run(argv, capture_output=True, text=True, errors="replace", timeout=seconds, env=self.env, stdin=subprocess.DEVNULL)
+        r = Result(argv, p.returncode, p.stdout, p.stderr)
+        assert p.returncode >= 0, f"died of signal {-p.returncode}:\n{r!r}"
+        if status is not None:
+            assert p.returncode in ([status] if isinstance(status, int) else status), repr(r)
+        return r
+
+    def check(self, **kw):
+        return self.run("check", **kw)
+
+    def catch_up(self, **kw):
+        """sync --until current"""
+        return self.run("sync", "--until", "current", **kw)
+
+    def wait(self, seconds=60, **kw):
+        return self.run("wait", "--timeout", str(seconds), seconds=seconds + 30, **kw)
+
+    def status(self):
+        return json.loads(self.run("status", "--json").out)
+
+    def sql(self, query):
+        return self.run("sql", query).out
+
+    # ---- the live sync
+    def start(self):
+        assert not self.proc, "a sync is already running"
+        with open(self.log, "ab") as out:
+            self.mark = out.tell()
+            self.proc = subprocess.Popen([BINARY, "sync", "-c", self.file], stdout=out, stderr=out, stdin=subprocess.DEVNULL,
+                                         env=self.env, start_new_session=True)
+        return self
+
+    @property
+    def running(self):
+        return self.proc is not None and self.proc.poll() is None
+
+    def log_text(self):
+        """of the last start()"""
+        return self.log.read_bytes()[self.mark:].decode(errors="replace") if self.log.exists() else ""
+
+    def ended(self, seconds=RUN_SECONDS):
+        """waits until the live sync has ended by itself; -> Result"""
+        status = self.proc.wait(seconds)
+        argv, self.proc = self.proc.args, None
+        return Result(argv, status, self.log_text(), "")
+
+    def stop(self):
+        """SIGTERM: the commit in hand is finished and the status is 0"""
+        if not self.proc:
+            return
+        self.proc.send_signal(signal.SIGTERM)
+        r = self.ended(60)
+        assert r.status == 0, f"sync did not end with 0 at SIGTERM:\n{r!r}"
+
+    def kill(self):
+        """SIGKILL, as a crash; -> whether it was still running"""
+        if not self.proc:
+            return False
+        was_running = self.running
+        self.proc.kill()
+        self.proc.wait()
+        self.proc = None
+        return was_running

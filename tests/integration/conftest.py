@@ -1,0 +1,90 @@
+"""Fixtures: one server of each kind for the whole run, a fresh database per test, Weir and the lake on top.
+
+WEIR_SERVERS=mariadb (or mysql) runs the tests on one of them only."""
+import itertools
+import os
+import re
+
+import pytest
+from harness.compare import assert_equal
+from harness.lake import Lake
+from harness.weir import BINARY, Weir
+from services import instance
+
+FLAVORS = os.environ.get("WEIR_SERVERS", "mariadb,mysql").split(",")
+numbers = itertools.count(1)
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "needs_no_weir: tests of the harness itself")
+
+
+def pytest_runtest_setup(item):
+    if not item.get_closest_marker("needs_no_weir") and not BINARY.exists():
+        pytest.fail(f"{BINARY} does not exist; run make first", pytrace=False)
+
+
+@pytest.fixture(scope="session", params=FLAVORS)
+def flavor(request):
+    return request.param
+
+
+@pytest.fixture(scope="session")
+def server(flavor, tmp_path_factory):
+    """a running server of the session; tests leave its global settings as they found them"""
+    with instance(flavor, tmp_path_factory.mktemp(flavor), owned=True) as s:
+        yield s
+
+
+@pytest.fixture
+def own_server(flavor, tmp_path):
+    """own_server(cnf={…}) starts a server for this test alone, e.g. to purge its logs or to kill it"""
+    started = []
+
+    def start(cnf=None):
+        s = instance(flavor, tmp_path / f"server{len(started)}", cnf=cnf, owned=True).start()
+        started.append(s)
+        return s
+    yield start
+    for s in started:
+        s.wipe()
+
+
+@pytest.fixture
+def db(request, server):
+    """name of a fresh database, dropped afterwards"""
+    name = "t%d_%s" % (next(numbers), re.sub(r"\W+", "_", request.node.originalname)[5:40])
+    server.sql(f"CREATE DATABASE {name}")
+    yield name
+    server.sql(f"DROP DATABASE IF EXISTS {name}")
+
+
+@pytest.fixture
+def make_weir(tmp_path):
+    """make_weir(server, capture, config={…}, …) -> Weir; a live sync is ended with the test"""
+    made = []
+
+    def make(server, capture, config=None, **kw):
+        w = Weir(server, tmp_path / f"weir{len(made)}", capture, config, **kw)
+        made.append(w)
+        return w
+    yield make
+    for w in made:
+        w.kill()
+
+
+@pytest.fixture
+def weir(make_weir, server, db):
+    """a pipeline that captures the whole test database"""
+    return make_weir(server, [rf"{db}\..*"])
+
+
+@pytest.fixture
+def lake(weir):
+    return Lake(weir.home)
+
+
+@pytest.fixture
+def same(server, lake, db):
+    """same("t1", "t2"): asserts that these tables are equal in source and lake, for both readers"""
+    return lambda *tables, **kw: assert_equal(server, lake, db, tables, **kw)
