@@ -50,7 +50,14 @@ wr_code wr_err_in(wr_err *err, const char *fmt, ...) {
     int n = vsnprintf(msg, sizeof msg, fmt, ap);
     va_end(ap);
     if (n < 0) n = 0, msg[0] = 0;
-    if ((size_t)n < sizeof msg - 1) snprintf(msg + n, sizeof msg - (size_t)n, ": %s", err->msg);
+    if ((size_t)n < sizeof msg - 1) {
+        /* Cut on the right: the outer places are named first, and the fault itself is what is left of the room. */
+        size_t at = (size_t)n, left = sizeof msg - 1 - at, len = strlen(err->msg);
+        if (left >= 2) memcpy(msg + at, ": ", 2), at += 2, left -= 2;
+        if (len > left) len = left;
+        memcpy(msg + at, err->msg, len);
+        msg[at + len] = 0;
+    }
     tidy(msg, sizeof msg);
     memcpy(err->msg, msg, sizeof msg);
     return err->code;

@@ -23,8 +23,7 @@ void *wr_realloc(void *p, size_t n) { return must_fail() ? NULL : realloc(p, n ?
 
 void wr_free(void *p) { free(p); }
 
-char *wr_strndup(const char *s, size_t n) {
-    size_t len = strnlen(s, n);
+static char *dup_bytes(const char *s, size_t len) {
     char *d = wr_malloc(len + 1);
     if (!d) return NULL;
     memcpy(d, s, len);
@@ -32,7 +31,8 @@ char *wr_strndup(const char *s, size_t n) {
     return d;
 }
 
-char *wr_strdup(const char *s) { return wr_strndup(s, SIZE_MAX); }
+char *wr_strndup(const char *s, size_t n) { return dup_bytes(s, strnlen(s, n)); }
+char *wr_strdup(const char *s) { return dup_bytes(s, strlen(s)); }
 
 char *wr_asprintf(const char *fmt, ...) {
     va_list ap, again;
