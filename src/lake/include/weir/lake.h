@@ -1,0 +1,123 @@
+/* Lake tables of one pipeline: changes in, Iceberg snapshots out.
+ *
+ * A table keeps a key -> (file, row) index, so an update or delete marks the old row in a deletion vector (v3) or a file-scoped
+ * position delete (v2), never an equality delete. Everything applied since the last commit becomes visible in one catalog
+ * transaction over all tables together with the queue offset it covers; after a crash the catalog alone says where to go on.
+ *
+ * @thread one applying thread owns wr_lake and its tables; wr_load_writer objects are used by one thread each, beside it.
+ * Functions marked @any lock what they need.
+ */
+#ifndef WEIR_LAKE_H
+#define WEIR_LAKE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "weir/base/buf.h"
+#include "weir/base/err.h"
+#include "weir/engine.h"
+#include "weir/model.h"
+#include "weir/state.h"
+
+typedef struct wr_lake wr_lake;
+typedef struct wr_table wr_table;
+
+typedef struct wr_lake_options { /* zero means default */
+    const char *pipeline;      /* name, kept in table properties */
+    const char *catalog_path;  /* SQLite file with the JDBC catalog schema V1; catalog name "weir" */
+    const char *warehouse;     /* absolute folder; table files under <warehouse>/<ns>/<name or uuid>/ */
+    const char *index_dir;     /* key index runs: a cache */
+    int format_version;        /* 3 (default) or 2; per table at creation */
+    uint64_t file_bytes;       /* a pending batch above this size (memory) is written out before the commit: 48 MiB */
+    uint64_t pending_bytes;    /* the same over all tables together: 96 MiB, largest first */
+} wr_lake_options;
+
+/* Opens or creates catalog and folders; loads every table that belongs to the pipeline (lazily where it can). Removes files that the
+ * journal announced and no commit references. */
+wr_code wr_lake_open(const wr_lake_options *opts, wr_state *state, wr_engine *engine, wr_lake **ret_lake, wr_err *err);
+void wr_lake_close(wr_lake *l); /* what was not committed is forgotten */
+
+/* What the last commit covered; offset 0 and position none before the first. Caller clears the position. */
+wr_code wr_lake_progress(wr_lake *l, uint64_t *ret_offset, wr_pos *ret_pos, int64_t *ret_event_time_us, wr_err *err);
+
+/* ------------------------------------------------------------------ tables */
+/* The table that takes the rows of a source table (or of a merge rule: the pipeline chooses the id), or NULL. */
+wr_table *wr_lake_table(wr_lake *l, uint32_t table_id);
+wr_code wr_lake_each(wr_lake *l, wr_code (*fn)(void *ctx, wr_table *t, wr_err *err), void *ctx, wr_err *err);
+/* A new empty table, in the catalog with the next commit. A table of that name which is not ours, or of another pipeline: WR_E_EXISTS with
+ * the way out. A dropped-and-kept table of ours with that name is moved aside to "<name>__dropped_<UTC time>". */
+wr_code wr_lake_create(wr_lake *l, uint32_t table_id, const char *ns, const char *name, const wr_schema *schema, wr_table **ret_table, wr_err *err);
+
+uint32_t wr_table_id(const wr_table *t);
+const char *wr_table_ns(const wr_table *t);
+const char *wr_table_name(const wr_table *t);
+const wr_schema *wr_table_schema(const wr_table *t); /* the rows it takes now */
+
+/* How a change meets a row that should not be there, or misses one that should. */
+typedef enum wr_apply_mode {
+    WR_APPLY_STRICT, /* counted as anomaly: insert replaces, missing old rows are passed over */
+    WR_APPLY_REPLAY, /* expected: the snapshot may already hold it */
+} wr_apply_mode;
+/* before/after are rows of wr_table_schema. Writes files when limits are reached, never commits. */
+wr_code wr_table_apply(wr_table *t, wr_apply_mode mode, wr_op op, wr_slice before, wr_slice after, wr_err *err);
+
+/* New schema for what follows; columns are matched by id. fill: old rows get `initial` of the columns that are new (their files are
+ * rewritten in this commit). A changed key rebuilds the index. Types must be equal or promote; else WR_E_UNSUPPORTED (reload instead). */
+wr_code wr_table_alter(wr_table *t, const wr_schema *schema, bool fill, wr_err *err);
+wr_code wr_table_truncate(wr_table *t, wr_err *err);
+/* Deletes every row whose first `n` columns (WR_STRING) equal vals: a shard leaving a merged table. */
+wr_code wr_table_delete_prefix(wr_table *t, const char *const *vals, int n, wr_err *err);
+/* In the catalog with the next commit. Names may be swapped among tables within one commit. */
+wr_code wr_table_rename(wr_table *t, const char *ns, const char *name, wr_err *err);
+typedef enum wr_drop_mode { WR_DROP_KEEP /* table stays readable, takes no more changes */, WR_DROP_MIRROR /* leaves the catalog */ } wr_drop_mode;
+wr_code wr_table_drop(wr_table *t, wr_drop_mode mode, wr_err *err); /* t is gone after the next commit; not usable after this call */
+
+/* ------------------------------------------------------------------ loads: filling a table from a snapshot, beside its main branch */
+/* Until published, the table's commits go to branch "weir-load" and main keeps what it has (nothing, for a new table). `info` is the
+ * pipeline's own text (JSON), kept in each branch commit's summary: what was loaded so far travels with the data. */
+/* Starts a load: the table's new content begins empty, with this schema. Committed (with other tables, at that offset) by the next wr_lake_commit. */
+wr_code wr_table_load_begin(wr_table *t, const wr_schema *schema, const char *info, wr_err *err);
+const char *wr_table_load_info(const wr_table *t); /* of the branch head; NULL = no load under way */
+/* Changes the info kept by later commits of the load. */
+wr_code wr_table_load_set_info(wr_table *t, const char *info, wr_err *err);
+
+typedef struct wr_load_writer wr_load_writer;
+wr_code wr_load_writer_new(wr_table *t, wr_load_writer **ret_writer, wr_err *err); /* @any */
+void wr_load_writer_free(wr_load_writer *w);                                        /* unsealed rows are dropped */
+wr_code wr_load_writer_append(wr_load_writer *w, wr_slice row, wr_err *err);
+uint64_t wr_load_writer_bytes(const wr_load_writer *w);     /* memory waiting in it */
+/* Writes what waits to data files (parquet, fsync, index run) and hands them to the table; they join its next wr_table_load_commit. @any */
+wr_code wr_load_writer_seal(wr_load_writer *w, wr_err *err);
+/* Commits the sealed files of this table alone to its branch, with info; the pipeline's offset does not move. @any: serialised inside;
+ * the applying thread must not apply to this table meanwhile. */
+wr_code wr_table_load_commit(wr_table *t, const char *info, wr_err *err);
+/* The next wr_lake_commit moves main to the table's content and ends the load. */
+wr_code wr_table_publish(wr_table *t, wr_err *err);
+
+/* ------------------------------------------------------------------ commit */
+/* Makes everything applied so far visible: one catalog transaction for all tables touched. On WR_E_CONFLICT (a foreign commit) it has
+ * reloaded and retried within; an error leaves the lake as before the call or, when the outcome is unknown, says so. Nothing to write and the same offset: does
+ * nothing. Nothing to write and a new offset: only progress moves (cheap). */
+wr_code wr_lake_commit(wr_lake *l, uint64_t offset, const wr_pos *pos, int64_t event_time_us, wr_err *err);
+bool wr_lake_dirty(const wr_lake *l);         /* something would be written */
+uint64_t wr_lake_pending_bytes(const wr_lake *l);
+
+/* ------------------------------------------------------------------ looking at it */
+typedef struct wr_table_health {
+    const char *ns, *name;
+    int format_version;
+    uint64_t rows, data_files, data_bytes, delete_files, deleted_rows, snapshots;
+    uint64_t anomalies;          /* since open: rows that were missing or already there outside a replay */
+    uint64_t inserts, updates, deletes; /* applied since open */
+    int64_t committed_us;        /* time of the newest snapshot, 0 = none */
+    bool loading;
+} wr_table_health;
+wr_code wr_table_get_health(wr_table *t, wr_table_health *ret_health, wr_err *err);
+
+/* Read-only view of a catalog, from any process, while another one writes. Lists all tables of the catalog (those of other writers too). */
+typedef struct wr_lake_view wr_lake_view;
+wr_code wr_lake_view_open(const char *catalog_path, wr_lake_view **ret_view, wr_err *err);
+void wr_lake_view_close(wr_lake_view *v);
+/* Tables as SQL sees them; valid until close. */
+wr_code wr_lake_view_tables(wr_lake_view *v, const wr_sql_table **ret_tables, const wr_table_health **ret_health, int *ret_n, wr_err *err);
+
+#endif
