@@ -4,7 +4,6 @@
 
 #include <cjson/cJSON.h>
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -118,7 +117,7 @@ static bool get_int(const cJSON *o, const char *name, double min, double max, do
     const cJSON *j = cJSON_GetObjectItemCaseSensitive(o, name);
     if (!cJSON_IsNumber(j)) return false;
     double v = j->valuedouble;
-    if (!(v >= min && v <= max) || v != floor(v)) return false;
+    if (!(v >= min && v <= max) || v != (double)(int64_t)v) return false;
     *ret_v = v;
     return true;
 }

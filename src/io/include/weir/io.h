@@ -33,7 +33,7 @@ wr_code wr_file_open(const char *path, wr_open_mode mode, wr_file **ret_file, wr
 void wr_file_close(wr_file *f);
 wr_code wr_file_pwrite(wr_file *f, uint64_t at, wr_slice data, wr_err *err);         /* all or error */
 wr_code wr_file_pread(wr_file *f, uint64_t at, void *dst, size_t n, size_t *ret_n, wr_err *err); /* short only at the end */
-wr_code wr_file_sync(wr_file *f, wr_err *err);                                        /* fdatasync */
+wr_code wr_file_sync(wr_file *f, wr_err *err);                                        /* fdatasync. A failure sticks: reopen and read what is there */
 wr_code wr_file_truncate(wr_file *f, uint64_t size, wr_err *err);
 wr_code wr_file_length(wr_file *f, uint64_t *ret_size, wr_err *err);
 
@@ -41,7 +41,7 @@ wr_code wr_file_length(wr_file *f, uint64_t *ret_size, wr_err *err);
 typedef struct wr_lock wr_lock;
 wr_code wr_lock_take(const char *path, wr_lock **ret_lock, wr_err *err);
 void wr_lock_release(wr_lock *l);
-/* WR_OK with *ret_pid = 0 when nobody holds it. */
+/* WR_OK with *ret_pid = 0 when nobody holds it, -1 when its holder has not written its pid yet. */
 wr_code wr_lock_holder(const char *path, int *ret_pid, wr_err *err);
 
 #endif
