@@ -17,8 +17,12 @@ typedef struct wr_my_conn_options { /* kept by wr_source */
  * WR_E_NET retry soon (2002, 2003, 2005, 2006, 2013, ...), each with host:port, user, reason and cure. */
 wr_code wr_my_connect(const wr_my_conn_options *o, MYSQL **ret_mysql, wr_err *err);
 void wr_my_disconnect(MYSQL *m);
+/* Closes at once by cutting the socket, for a connection in the middle of a result: an orderly close would first read all of it. */
+void wr_my_abandon(MYSQL *m);
 /* Fills err from the connection's last error: number, SQLSTATE, message, retry class. `doing` says what was tried. */
 wr_code wr_my_fail(MYSQL *m, wr_err *err, const char *doing);
+/* The same for a prepared statement. */
+wr_code wr_my_stmt_fail(MYSQL_STMT *st, MYSQL *m, wr_err *err, const char *doing);
 /* Runs a statement without result. */
 wr_code wr_my_exec(MYSQL *m, wr_err *err, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /* Runs a query, calls fn per row (text protocol; NULL for null). */
@@ -28,5 +32,7 @@ wr_code wr_my_query(MYSQL *m, wr_code (*fn)(void *ctx, MYSQL_ROW row, unsigned l
 wr_code wr_my_scalar(MYSQL *m, char **ret_text, wr_err *err, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 /* `name` -> `na``me` appended to b. */
 void wr_my_quote_name(wr_buf *b, const char *name);
+/* it's -> 'it\'s' appended to b; right in sessions of wr_my_connect only (sql_mode ''). */
+void wr_my_quote_text(wr_buf *b, const char *s);
 
 #endif
