@@ -20,6 +20,7 @@ typedef struct wr_engine_options { /* zero means default */
 } wr_engine_options;
 wr_code wr_engine_open(const wr_engine_options *opts, wr_engine **ret_engine, wr_err *err);
 void wr_engine_close(wr_engine *e);
+const char *wr_engine_version(void); /* of DuckDB, "v1.5.5"; static */
 
 /* ------------------------------------------------------------------ columnar batches */
 /* Rows of one schema, held by column, with the statistics Iceberg wants, kept exactly while rows are added. */
