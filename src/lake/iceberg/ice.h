@@ -61,6 +61,8 @@ int wr_ice_snapshot_count(const wr_ice_table *t);
 wr_code wr_ice_schema(const wr_ice_table *t, wr_schema **ret_schema, wr_err *err);
 /* Live files of a snapshot, by reading manifest list and manifests: data and deletes. Owned array. Paths resolved to local paths by wr_ice_local_path when opened. */
 wr_code wr_ice_live_files(const wr_ice_table *t, int64_t snapshot_id, wr_ice_file ***ret_files, int *ret_n, wr_err *err);
+/* Every path a snapshot needs: the table's present metadata file, the manifest list, its manifests, live data and delete files. */
+wr_code wr_ice_each_path(const wr_ice_table *t, int64_t snapshot_id, wr_code (*fn)(void *ctx, const char *path, wr_err *err), void *ctx, wr_err *err);
 /* "file:///a/b", "file:/a/b", "/a/b" -> "/a/b"; WR_E_UNSUPPORTED otherwise. */
 wr_code wr_ice_local_path(const char *uri, char **ret_path, wr_err *err);
 
