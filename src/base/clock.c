@@ -15,8 +15,8 @@ int64_t wr_mono_us(void) { return us_of(CLOCK_MONOTONIC); }
 
 char *wr_iso_time(int64_t us, char buf[32]) {
     int64_t frac = us % 1000000;
-    if (frac < 0) frac += 1000000;
-    time_t sec = (time_t)((us - frac) / 1000000);
+    time_t sec = us / 1000000;
+    if (frac < 0) frac += 1000000, sec--;
     struct tm tm;
     /* gmtime_r cannot fail here: 2^63 microseconds are 292,271 years, far below tm_year's range. */
     memset(&tm, 0, sizeof tm);

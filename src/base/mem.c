@@ -8,7 +8,11 @@
 
 static _Thread_local uint64_t fail_in; /* 0 = off, n = the n-th allocation from here fails */
 
-void wr_mem_fail_after(uint64_t n) { fail_in = n; }
+uint64_t wr_mem_fail_after(uint64_t n) {
+    uint64_t left = fail_in;
+    fail_in = n;
+    return left;
+}
 
 static inline bool must_fail(void) { return __builtin_expect(fail_in != 0, 0) && --fail_in == 0; }
 

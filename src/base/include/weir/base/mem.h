@@ -14,8 +14,9 @@ char *wr_strdup(const char *s);
 char *wr_strndup(const char *s, size_t n); /* at most n bytes, ends at a NUL before that */
 char *wr_asprintf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* Test hook: the n-th allocation from now on this thread fails, once (1 = next); 0 switches it off. */
-void wr_mem_fail_after(uint64_t n);
+/* Test hook: the n-th allocation from now on this thread fails, once (1 = next); 0 switches it off.
+ * Returns what was left of the last call: 0 = it has happened (or was off), else that many allocations were not made. */
+uint64_t wr_mem_fail_after(uint64_t n);
 
 static inline void wr_free_p_(void *pp) { wr_free(*(void **)pp); }
 /* `WR_AUTO char *s = ...;` frees s at the end of the scope. */
