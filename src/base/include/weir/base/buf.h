@@ -32,7 +32,7 @@ static inline void wr_buf_clear(wr_buf *b) { b->n = 0, b->failed = false; }
 bool wr_buf_grow_(wr_buf *b, size_t more);
 /* Room for `more` bytes at b->p + b->n, or NULL when memory is out. Does not move n. */
 static inline uint8_t *wr_buf_room(wr_buf *b, size_t more) {
-    if (__builtin_expect(b->cap - b->n < more, 0) && !wr_buf_grow_(b, more)) return NULL;
+    if (__builtin_expect(b->cap - b->n < more || !b->p, 0) && !wr_buf_grow_(b, more)) return NULL;
     return b->failed ? NULL : b->p + b->n;
 }
 static inline void wr_buf_put(wr_buf *b, const void *src, size_t n) {
