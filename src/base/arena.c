@@ -12,10 +12,10 @@ typedef struct block {
 } block;
 
 struct wr_arena {
-    block *top;          /* the one we cut from; oversized blocks go below it */
-    uint8_t *at, *end;   /* free part of top */
-    size_t used, limit;  /* what was handed out, rounded up; 0 = no limit */
-    size_t block_bytes;  /* size of the next ordinary block */
+    block *top;         /* the one we cut from; oversized blocks go below it */
+    uint8_t *at, *end;  /* free part of top */
+    size_t used, limit; /* what was handed out, rounded up; 0 = no limit */
+    size_t block_bytes; /* size of the next ordinary block */
 };
 
 wr_arena *wr_arena_new(size_t limit_bytes) {
@@ -44,7 +44,8 @@ void wr_arena_reset(wr_arena *a) {
     a->used = 0;
     block *keep = a->top;
     if (!keep) return;
-    /* The ordinary block on top is the largest one; the first would be too small for what this arena turned out to hold. */
+    /* The ordinary block on top is the largest one; the first would be too small for what this arena turned out to
+     * hold. */
     free_blocks(keep->next);
     keep->next = NULL;
     a->at = keep->data;

@@ -11,9 +11,9 @@ struct wr_chan {
     pthread_cond_t not_full;  /* lock */
     pthread_cond_t not_empty; /* lock; waits on the monotonic clock */
     size_t cap;
-    size_t head, len;         /* lock: oldest item and number of items */
-    bool closed;              /* lock */
-    void *item[];             /* lock: ring */
+    size_t head, len; /* lock: oldest item and number of items */
+    bool closed;      /* lock */
+    void *item[];     /* lock: ring */
 };
 
 wr_chan *wr_chan_new(size_t capacity) {

@@ -70,14 +70,16 @@ bool wr_fault_set(const char *spec) {
 __attribute__((constructor)) static void parse_env(void) {
     const char *spec = getenv("WEIR_FAULT");
     if (wr_fault_set(spec)) return;
-    /* Against the rule that nothing here prints or exits: with a fault silently left out a test would pass for nothing. */
+    /* Against the rule that nothing here prints or exits: with a fault silently left out a test would pass for nothing.
+     */
     fprintf(stderr, "WEIR_FAULT is not name:n:kill|fail|stall=MS[,...]: %s\n", spec);
     _exit(2);
 }
 
 static void stall(uint32_t ms) {
     struct timespec left = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
-    while (nanosleep(&left, &left) != 0) {}
+    while (nanosleep(&left, &left) != 0) {
+    }
 }
 
 bool wr_fault_hit_(const char *name) {

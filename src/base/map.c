@@ -5,8 +5,8 @@
 #include "weir/base/sum.h"
 
 typedef struct entry {
-    uint64_t h;   /* hash of the bytes, or the integer key itself */
-    uint8_t *kp;  /* owned; NULL for integer keys and empty byte keys */
+    uint64_t h;  /* hash of the bytes, or the integer key itself */
+    uint8_t *kp; /* owned; NULL for integer keys and empty byte keys */
     size_t kn;
     void *value;
     bool live;
@@ -14,14 +14,18 @@ typedef struct entry {
 
 typedef struct core {
     entry *e;
-    uint32_t n, cap;     /* entries used (holes included) and allocated */
+    uint32_t n, cap; /* entries used (holes included) and allocated */
     uint32_t live;
-    uint32_t *slot;      /* index + 1 into e, 0 = empty; mask + 1 slots, always more than 4/3 n */
+    uint32_t *slot; /* index + 1 into e, 0 = empty; mask + 1 slots, always more than 4/3 n */
     uint32_t mask;
 } core;
 
-struct wr_map { core c; };
-struct wr_u64map { core c; };
+struct wr_map {
+    core c;
+};
+struct wr_u64map {
+    core c;
+};
 
 #define NONE UINT32_MAX
 #define ENTRIES_MAX (1u << 30)

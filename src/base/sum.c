@@ -48,9 +48,10 @@ static bool have_pclmul, have_sse42; /* set once by the constructor */
 
 /* ---------------------------------------------------------------- IEEE by carry-less multiplication
  * V. Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction" (Intel, 2009), in its
- * bit-reflected form. The constants are x^(512+64), x^512, x^(128+64), x^128, x^96 modulo P, then P and its Barrett inverse.
- * n is a multiple of 16 and at least 64. */
-#define FOLD(x, k, next) _mm_xor_si128(_mm_xor_si128(_mm_clmulepi64_si128(x, k, 0x00), _mm_clmulepi64_si128(x, k, 0x11)), next)
+ * bit-reflected form. The constants are x^(512+64), x^512, x^(128+64), x^128, x^96 modulo P, then P and its Barrett
+ * inverse. n is a multiple of 16 and at least 64. */
+#define FOLD(x, k, next)                                                                                               \
+    _mm_xor_si128(_mm_xor_si128(_mm_clmulepi64_si128(x, k, 0x00), _mm_clmulepi64_si128(x, k, 0x11)), next)
 
 __attribute__((target("pclmul,sse4.1"))) static inline __m128i load16(const uint8_t *p) {
     return _mm_loadu_si128((const __m128i *)(const void *)p);
@@ -128,7 +129,8 @@ __attribute__((target("sse4.2"))) static inline uint64_t three_lanes(uint64_t c0
 __attribute__((target("sse4.2"))) static uint32_t cast_sse42(uint32_t crc, const uint8_t *p, size_t n) {
     uint64_t c = crc;
     for (; n >= 3 * LANE_LONG; n -= 3 * LANE_LONG, p += 3 * LANE_LONG) c = three_lanes(c, p, LANE_LONG, shift_long);
-    for (; n >= 3 * LANE_SHORT; n -= 3 * LANE_SHORT, p += 3 * LANE_SHORT) c = three_lanes(c, p, LANE_SHORT, shift_short);
+    for (; n >= 3 * LANE_SHORT; n -= 3 * LANE_SHORT, p += 3 * LANE_SHORT)
+        c = three_lanes(c, p, LANE_SHORT, shift_short);
     for (; n >= 8; n -= 8, p += 8) c = _mm_crc32_u64(c, load8(p));
     uint32_t r = (uint32_t)c;
     while (n--) r = _mm_crc32_u8(r, *p++);

@@ -10,7 +10,8 @@
 
 struct wr_file {
     int fd;
-    bool broken; /* a sync failed: the kernel may have dropped the pages, and a second sync that succeeds would be a lie */
+    bool broken; /* a sync failed: the kernel may have dropped the pages, and a second sync that succeeds would be a lie
+                  */
     char path[];
 };
 
@@ -36,8 +37,8 @@ void wr_file_close(wr_file *f) {
 
 static wr_code check_usable(const wr_file *f, wr_err *err) {
     if (!f->broken) return WR_OK;
-    return wr_fail(err, WR_E_IO, WR_RETRY_AFTER_RELOAD, "cannot use %s: an earlier sync failed, what is on disk must be read again",
-                   f->path);
+    return wr_fail(err, WR_E_IO, WR_RETRY_AFTER_RELOAD,
+                   "cannot use %s: an earlier sync failed, what is on disk must be read again", f->path);
 }
 
 wr_code wr_file_pwrite(wr_file *f, uint64_t at, wr_slice data, wr_err *err) {

@@ -1,6 +1,7 @@
-/* Locks are open-file-description locks: unlike POSIX locks they survive another descriptor of the same file being closed in
- * this process, and unlike flock they can be asked about without taking them. The kernel drops them when the process dies.
- * The file holds the holder's pid as text; it stays behind, because removing it would race with the next taker. */
+/* Locks are open-file-description locks: unlike POSIX locks they survive another descriptor of the same file being
+ * closed in this process, and unlike flock they can be asked about without taking them. The kernel drops them when the
+ * process dies. The file holds the holder's pid as text; it stays behind, because removing it would race with the next
+ * taker. */
 #include "weir/io.h"
 #include "weir/base/mem.h"
 #include "sys.h"
@@ -10,7 +11,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-struct wr_lock { int fd; };
+struct wr_lock {
+    int fd;
+};
 
 static struct flock whole_file(short type) { return (struct flock){.l_type = type, .l_whence = SEEK_SET}; }
 
@@ -38,7 +41,8 @@ wr_code wr_lock_take(const char *path, wr_lock **ret_lock, wr_err *err) {
     char text[24];
     int n = snprintf(text, sizeof text, "%d\n", (int)getpid());
     /* Not through wr_sys_pwrite_: fault points count the writes of data. */
-    if (pwrite(fd, text, (size_t)n, 0) != n || ftruncate(fd, n) != 0) return wr_sys_fail_(err, errno ? errno : EIO, "write", path);
+    if (pwrite(fd, text, (size_t)n, 0) != n || ftruncate(fd, n) != 0)
+        return wr_sys_fail_(err, errno ? errno : EIO, "write", path);
     l->fd = fd;
     fd = -1;
     *ret_lock = WR_STEAL(l);

@@ -12,14 +12,22 @@ wr_code wr_sys_fail_(wr_err *err, int e, const char *verb, const char *path) {
     wr_retry retry = WR_RETRY_NO;
     switch (e) {
     case ENOSPC:
-    case EDQUOT: code = WR_E_NOSPC, retry = WR_RETRY_SOON; break;
+    case EDQUOT:
+        code = WR_E_NOSPC, retry = WR_RETRY_SOON;
+        break;
     case ENOENT:
-    case ENOTDIR: code = WR_E_NOTFOUND; break;
-    case EEXIST: code = WR_E_EXISTS; break;
+    case ENOTDIR:
+        code = WR_E_NOTFOUND;
+        break;
+    case EEXIST:
+        code = WR_E_EXISTS;
+        break;
     case EMFILE:
     case ENFILE:
     case ENOMEM:
-    case EAGAIN: retry = WR_RETRY_SOON; break; /* passes when others give back what they hold */
+    case EAGAIN:
+        retry = WR_RETRY_SOON;
+        break; /* passes when others give back what they hold */
     }
     wr_fail(err, code, retry, "cannot %s %s: %s", verb, path, strerror_r(e, text, sizeof text));
     if (code == WR_E_NOSPC) wr_err_cure(err, "make room on the file system that holds %s", path);

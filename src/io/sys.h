@@ -9,7 +9,8 @@
 
 /* "cannot <verb> <path>: <reason>" with the code that fits errno `e`. */
 wr_code wr_sys_fail_(wr_err *err, int e, const char *verb, const char *path);
-/* Writes all of `data` at `at`. Fault points io.write (nothing is written), io.write.torn (half is) and io.write.nospc. */
+/* Writes all of `data` at `at`. Fault points io.write (nothing is written), io.write.torn (half is) and io.write.nospc.
+ */
 wr_code wr_sys_pwrite_(int fd, const char *path, uint64_t at, wr_slice data, wr_err *err);
 /* fsync, or fdatasync. Fault point io.sync. */
 wr_code wr_sys_sync_(int fd, const char *path, bool data_only, wr_err *err);

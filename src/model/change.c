@@ -22,11 +22,12 @@ wr_code wr_change_decode(wr_rd *r, wr_change *ret_change, wr_err *err) {
     if (op != WR_OP_DELETE) after = wr_rd_slice(r);
     if (r->bad) return wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "change is cut short");
     if (table > UINT32_MAX || version > UINT32_MAX)
-        return wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "change has table %llu and schema version %llu", (unsigned long long)table,
-                       (unsigned long long)version);
+        return wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "change has table %llu and schema version %llu",
+                       (unsigned long long)table, (unsigned long long)version);
     /* A row has at least its null bitmap. */
     if ((op != WR_OP_INSERT && before.n == 0) || (op != WR_OP_DELETE && after.n == 0))
         return wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "change of table %u has an empty row", (unsigned)table);
-    *ret_change = (wr_change){.op = op, .table = (uint32_t)table, .schema_version = (uint32_t)version, .before = before, .after = after};
+    *ret_change = (wr_change){
+        .op = op, .table = (uint32_t)table, .schema_version = (uint32_t)version, .before = before, .after = after};
     return WR_OK;
 }

@@ -35,11 +35,14 @@ static const char *fault_of(const wr_ddl *d) {
 /* u8 version, u8 kind, u8 rows, u8 flags, varint table, then texts; the schema as docs/formats/schema.md. */
 wr_code wr_ddl_encode(wr_buf *b, const wr_ddl *d, wr_err *err) {
     const char *fault = fault_of(d);
-    if (fault) return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "schema event of kind %u for table %u: %s", d->kind, d->table, fault);
+    if (fault)
+        return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "schema event of kind %u for table %u: %s", d->kind, d->table,
+                       fault);
     wr_buf_u8(b, FORMAT_VERSION);
     wr_buf_u8(b, d->kind);
     wr_buf_u8(b, d->rows);
-    wr_buf_u8(b, (uint8_t)((d->old_name ? HAS_OLD : 0) | (d->schema ? HAS_SCHEMA : 0) | (d->def ? HAS_DEF : 0) | (d->why ? HAS_WHY : 0)));
+    wr_buf_u8(b, (uint8_t)((d->old_name ? HAS_OLD : 0) | (d->schema ? HAS_SCHEMA : 0) | (d->def ? HAS_DEF : 0) |
+                           (d->why ? HAS_WHY : 0)));
     wr_buf_varint(b, d->table);
     wr_buf_str(b, d->db);
     wr_buf_str(b, d->name);
@@ -69,14 +72,16 @@ static void ddl_clear_p(wr_ddl *d) { wr_ddl_clear(d); }
 wr_code wr_ddl_decode(wr_rd *r, wr_ddl *ret_ddl, wr_err *err) {
     uint8_t version = wr_rd_u8(r);
     if (!r->bad && version != FORMAT_VERSION)
-        return wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "schema event of format version %u, %u is known", version, FORMAT_VERSION);
+        return wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "schema event of format version %u, %u is known", version,
+                       FORMAT_VERSION);
     WR_CLEANUP(ddl_clear_p) wr_ddl d = {0};
     d.kind = wr_rd_u8(r);
     d.rows = wr_rd_u8(r);
     uint8_t flags = wr_rd_u8(r);
     uint64_t table = wr_rd_varint(r);
     if (flags & ~HAS_ALL || table > UINT32_MAX)
-        return wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "schema event has flags 0x%02x and table %llu", flags, (unsigned long long)table);
+        return wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "schema event has flags 0x%02x and table %llu", flags,
+                       (unsigned long long)table);
     d.table = (uint32_t)table;
     bool oom = false;
     d.db = take_text(r, &oom);
@@ -92,7 +97,9 @@ wr_code wr_ddl_decode(wr_rd *r, wr_ddl *ret_ddl, wr_err *err) {
     if (oom) return wr_nomem(err, "schema event", json.n);
     if (flags & HAS_SCHEMA) WR_TRY(wr_schema_from_json(json, &d.schema, err));
     const char *fault = fault_of(&d);
-    if (fault) return wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "schema event of kind %u for table %u: %s", d.kind, d.table, fault);
+    if (fault)
+        return wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "schema event of kind %u for table %u: %s", d.kind, d.table,
+                       fault);
     *ret_ddl = d;
     d = (wr_ddl){0};
     return WR_OK;

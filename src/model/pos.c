@@ -33,13 +33,17 @@ static bool file_number(const char *file, uint64_t *ret_number) {
 int wr_pos_cmp(const wr_pos *a, const wr_pos *b) {
     uint64_t x, y;
     int by_file;
-    if (!a->file[0] || !b->file[0]) by_file = (a->file[0] != 0) - (b->file[0] != 0); /* "none" is before everything */
-    else if (file_number(a->file, &x) && file_number(b->file, &y)) by_file = (x > y) - (x < y);
-    else by_file = strcmp(a->file, b->file);
+    if (!a->file[0] || !b->file[0])
+        by_file = (a->file[0] != 0) - (b->file[0] != 0); /* "none" is before everything */
+    else if (file_number(a->file, &x) && file_number(b->file, &y))
+        by_file = (x > y) - (x < y);
+    else
+        by_file = strcmp(a->file, b->file);
     return by_file ? by_file : (a->offset > b->offset) - (a->offset < b->offset);
 }
 
-/* u8 flags, the file name, u64 offset, the GTID set when flagged. Other flag bits are zero and left for later versions. */
+/* u8 flags, the file name, u64 offset, the GTID set when flagged. Other flag bits are zero and left for later versions.
+ */
 void wr_pos_encode(wr_buf *b, const wr_pos *p) {
     wr_buf_u8(b, p->gtid_set ? HAS_GTID : 0);
     wr_buf_str(b, p->file);
@@ -53,7 +57,8 @@ wr_code wr_pos_decode(wr_rd *r, wr_pos *ret_pos, wr_err *err) {
     uint64_t offset = wr_rd_u64(r);
     wr_slice set = flags & HAS_GTID ? wr_rd_slice(r) : (wr_slice){0};
     if (r->bad) return wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "source position is cut short");
-    if (flags & ~HAS_GTID) return wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "source position has unknown flags 0x%02x", flags);
+    if (flags & ~HAS_GTID)
+        return wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "source position has unknown flags 0x%02x", flags);
     if (file.n >= WR_POS_FILE_MAX || (file.n && memchr(file.p, 0, file.n)) || (set.n && memchr(set.p, 0, set.n)))
         return wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "source position holds no valid text");
     wr_pos p = {.offset = offset};
@@ -67,7 +72,8 @@ wr_code wr_pos_decode(wr_rd *r, wr_pos *ret_pos, wr_err *err) {
 }
 
 char *wr_pos_print(const wr_pos *p, char buf[512]) {
-    int n = p->file[0] ? snprintf(buf, 512, "%s:%llu", p->file, (unsigned long long)p->offset) : snprintf(buf, 512, "none");
+    int n =
+        p->file[0] ? snprintf(buf, 512, "%s:%llu", p->file, (unsigned long long)p->offset) : snprintf(buf, 512, "none");
     const char *set = p->gtid_set;
     if (!set || !set[0]) return buf;
     size_t at = p->file[0] ? (size_t)n : 0, room = 512 - at - sizeof " gtid ";

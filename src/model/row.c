@@ -26,24 +26,40 @@ void wr_row_put(wr_buf *b, size_t at, int col, wr_type t, const wr_value *v) {
         return;
     }
     switch ((wr_kind)t.kind) {
-    case WR_BOOL: wr_buf_u8(b, v->b ? 1 : 0); break;
+    case WR_BOOL:
+        wr_buf_u8(b, v->b ? 1 : 0);
+        break;
     case WR_INT:
-    case WR_DATE: PUT_FIXED(b, &v->i32, 4); break;
-    case WR_FLOAT: PUT_FIXED(b, &v->f32, 4); break;
+    case WR_DATE:
+        PUT_FIXED(b, &v->i32, 4);
+        break;
+    case WR_FLOAT:
+        PUT_FIXED(b, &v->f32, 4);
+        break;
     case WR_LONG:
     case WR_TIMESTAMP:
-    case WR_TIMESTAMPTZ: PUT_FIXED(b, &v->i64, 8); break;
-    case WR_DOUBLE: PUT_FIXED(b, &v->f64, 8); break;
-    case WR_DECIMAL: PUT_FIXED(b, &v->dec, 16); break;
+    case WR_TIMESTAMPTZ:
+        PUT_FIXED(b, &v->i64, 8);
+        break;
+    case WR_DOUBLE:
+        PUT_FIXED(b, &v->f64, 8);
+        break;
+    case WR_DECIMAL:
+        PUT_FIXED(b, &v->dec, 16);
+        break;
     case WR_STRING:
     case WR_BINARY:
-    case WR_FLOATS: put_bytes(b, v->s); break;
+    case WR_FLOATS:
+        put_bytes(b, v->s);
+        break;
     }
 }
 
-__attribute__((cold, noinline)) static wr_code unfit(const wr_schema *s, wr_slice row, int col, const char *what, wr_err *err) {
-    return wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "row of %zu bytes does not fit schema version %u of %d columns: %s at column %d",
-                   row.n, s->version, s->ncols, what, col);
+__attribute__((cold, noinline)) static wr_code unfit(const wr_schema *s, wr_slice row, int col, const char *what,
+                                                     wr_err *err) {
+    return wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO,
+                   "row of %zu bytes does not fit schema version %u of %d columns: %s at column %d", row.n, s->version,
+                   s->ncols, what, col);
 }
 
 wr_code wr_row_read(const wr_schema *s, wr_slice row, wr_value *vals, wr_err *err) {
@@ -104,7 +120,8 @@ wr_code wr_row_read(const wr_schema *s, wr_slice row, wr_value *vals, wr_err *er
             p += n;
             break;
         }
-        default: return unfit(s, row, i, "unknown type", err);
+        default:
+            return unfit(s, row, i, "unknown type", err);
         }
     }
 #undef NEED

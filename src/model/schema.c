@@ -54,11 +54,13 @@ static char *copy_doc(const char *doc) {
 static wr_code check_type(const wr_column *c, wr_err *err) {
     wr_type t = c->type;
     bool ok = t.kind >= WR_BOOL && t.kind <= WR_FLOATS;
-    if (t.kind == WR_DECIMAL) ok = t.precision >= 1 && t.precision <= 38 && t.scale <= t.precision;
-    else ok = ok && t.precision == 0 && t.scale == 0;
+    if (t.kind == WR_DECIMAL)
+        ok = t.precision >= 1 && t.precision <= 38 && t.scale <= t.precision;
+    else
+        ok = ok && t.precision == 0 && t.scale == 0;
     if (ok) return WR_OK;
-    return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "column \"%s\" has no valid type: kind %u, precision %u, scale %u", c->name, t.kind,
-                   t.precision, t.scale);
+    return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "column \"%s\" has no valid type: kind %u, precision %u, scale %u",
+                   c->name, t.kind, t.precision, t.scale);
 }
 
 static wr_code check_column(const wr_column *c, int at, wr_err *err) {
@@ -71,8 +73,8 @@ static wr_code check_column(const wr_column *c, int at, wr_err *err) {
     if (c->type.kind == WR_DECIMAL) {
         unsigned __int128 u = v->dec < 0 ? -(unsigned __int128)v->dec : (unsigned __int128)v->dec;
         if (u >= wr_pow10_(c->type.precision))
-            return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "initial value of column \"%s\" has more than %u digits", c->name,
-                           c->type.precision);
+            return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "initial value of column \"%s\" has more than %u digits",
+                           c->name, c->type.precision);
     }
     if (is_bytes(c->type.kind) && (v->s.n > UINT32_MAX || (c->type.kind == WR_FLOATS && v->s.n % 4)))
         return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "initial value of column \"%s\" has %zu bytes", c->name, v->s.n);
@@ -114,8 +116,8 @@ static wr_code set_key(wr_schema *s, wr_err *err) {
         int ord = s->cols[i].key_ord;
         if (ord == 0) continue;
         if (ord < 0 || ord > s->nkey || s->key[ord - 1] >= 0)
-            return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "column \"%s\" has place %d in a key of %d columns", s->cols[i].name, ord,
-                           s->nkey);
+            return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "column \"%s\" has place %d in a key of %d columns",
+                           s->cols[i].name, ord, s->nkey);
         s->key[ord - 1] = i;
     }
     return WR_OK;
@@ -142,8 +144,8 @@ static wr_code check_unique(const wr_schema *s, wr_err *err) {
     qsort(c, n, sizeof *c, by_id);
     for (size_t i = 1; i < n; i++)
         if (c[i - 1]->id == c[i]->id)
-            return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "columns \"%s\" and \"%s\" both have id %d", c[i - 1]->name, c[i]->name,
-                           c[i]->id);
+            return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "columns \"%s\" and \"%s\" both have id %d", c[i - 1]->name,
+                           c[i]->name, c[i]->id);
     return WR_OK;
 }
 

@@ -16,8 +16,8 @@ static void *json_malloc(size_t n) {
     return p;
 }
 
-/* cJSON's memory counts as ours in tests that fail each allocation. wr_malloc and malloc share one heap, so other users of
- * cJSON in the process may go on calling free(). */
+/* cJSON's memory counts as ours in tests that fail each allocation. wr_malloc and malloc share one heap, so other users
+ * of cJSON in the process may go on calling free(). */
 __attribute__((constructor)) static void hook(void) {
     cJSON_Hooks h = {.malloc_fn = json_malloc, .free_fn = wr_free};
     cJSON_InitHooks(&h);
@@ -59,17 +59,27 @@ static cJSON *initial_json(wr_type t, const wr_value *v) {
     uint32_t b32;
     uint64_t b64;
     switch ((wr_kind)t.kind) {
-    case WR_BOOL: return cJSON_CreateBool(v->b);
-    case WR_FLOAT: memcpy(&b32, &v->f32, 4); return bits_json(b32, 8);
-    case WR_DOUBLE: memcpy(&b64, &v->f64, 8); return bits_json(b64, 16);
-    case WR_STRING: return string_json(v->s);
+    case WR_BOOL:
+        return cJSON_CreateBool(v->b);
+    case WR_FLOAT:
+        memcpy(&b32, &v->f32, 4);
+        return bits_json(b32, 8);
+    case WR_DOUBLE:
+        memcpy(&b64, &v->f64, 8);
+        return bits_json(b64, 16);
+    case WR_STRING:
+        return string_json(v->s);
     case WR_BINARY:
-    case WR_FLOATS: return hex_json("", v->s);
-    default: break;
+    case WR_FLOATS:
+        return hex_json("", v->s);
+    default:
+        break;
     }
     WR_AUTO_BUF wr_buf b = WR_BUF_INIT;
-    if (t.kind == WR_DECIMAL) wr_decimal_print_(&b, t.scale, v->dec);
-    else wr_buf_printf(&b, "%lld", t.kind == WR_INT || t.kind == WR_DATE ? (long long)v->i32 : (long long)v->i64);
+    if (t.kind == WR_DECIMAL)
+        wr_decimal_print_(&b, t.scale, v->dec);
+    else
+        wr_buf_printf(&b, "%lld", t.kind == WR_INT || t.kind == WR_DATE ? (long long)v->i32 : (long long)v->i64);
     const char *text = wr_buf_cstr(&b);
     return text ? cJSON_CreateString(text) : NULL;
 }
@@ -100,7 +110,8 @@ static bool add_column(cJSON *list, const wr_column *c) {
 wr_code wr_schema_to_json(const wr_schema *s, wr_buf *b, wr_err *err) {
     AUTO_JSON cJSON *root = cJSON_CreateObject();
     cJSON *list;
-    bool ok = root && cJSON_AddNumberToObject(root, "version", s->version) && (list = cJSON_AddArrayToObject(root, "columns"));
+    bool ok = root && cJSON_AddNumberToObject(root, "version", s->version) &&
+              (list = cJSON_AddArrayToObject(root, "columns"));
     for (int i = 0; ok && i < s->ncols; i++) ok = add_column(list, &s->cols[i]);
     WR_AUTO char *text = ok ? cJSON_PrintUnformatted(root) : NULL;
     if (!text) return wr_nomem(err, "schema JSON", (unsigned long long)s->ncols * 128);
@@ -192,16 +203,21 @@ static bool initial_parse(const cJSON *j, wr_type t, wr_value *v, wr_buf *keep) 
         if (!bits_parse(text, 16, &bits)) return false;
         memcpy(&v->f64, &bits, 8);
         return true;
-    case WR_DECIMAL: return wr_decimal_parse(text, strlen(text), t, &v->dec, &ignored) == WR_OK;
-    case WR_STRING: wr_buf_put(keep, text, strlen(text)); break;
+    case WR_DECIMAL:
+        return wr_decimal_parse(text, strlen(text), t, &v->dec, &ignored) == WR_OK;
+    case WR_STRING:
+        wr_buf_put(keep, text, strlen(text));
+        break;
     case WR_BINARY:
     case WR_FLOATS:
         if (!hex_parse(text, keep)) return false;
         break;
     default:
         if (!int_parse(text, wide ? INT64_MIN : INT32_MIN, wide ? INT64_MAX : INT32_MAX, &i)) return false;
-        if (wide) v->i64 = i;
-        else v->i32 = (int32_t)i;
+        if (wide)
+            v->i64 = i;
+        else
+            v->i32 = (int32_t)i;
         return true;
     }
     v->s = wr_buf_view(keep);
@@ -220,7 +236,8 @@ static wr_code column_parse(const cJSON *j, int at, wr_column *c, wr_buf *keep, 
     c->name = name->valuestring;
     if (!get_int(j, "id", 1, INT32_MAX, &id)) return wrong(err, at, "no id");
     c->id = (int32_t)id;
-    if (!cJSON_IsString(type) || wr_type_parse(type->valuestring, &c->type, err) != WR_OK) return wrong(err, at, "no valid type");
+    if (!cJSON_IsString(type) || wr_type_parse(type->valuestring, &c->type, err) != WR_OK)
+        return wrong(err, at, "no valid type");
     if (!cJSON_IsBool(nullable)) return wrong(err, at, "no nullable");
     c->nullable = cJSON_IsTrue(nullable);
     if (!get_int(j, "key", 0, INT32_MAX, &key)) return wrong(err, at, "no key");
@@ -228,7 +245,8 @@ static wr_code column_parse(const cJSON *j, int at, wr_column *c, wr_buf *keep, 
     if (doc && !cJSON_IsString(doc)) return wrong(err, at, "doc is not a string");
     c->doc = doc ? doc->valuestring : NULL;
     c->has_initial = initial != NULL;
-    if (initial && !initial_parse(initial, c->type, &c->initial, keep)) return wrong(err, at, "initial value does not fit the type");
+    if (initial && !initial_parse(initial, c->type, &c->initial, keep))
+        return wrong(err, at, "initial value does not fit the type");
     return wr_buf_check(keep, "initial value", err);
 }
 

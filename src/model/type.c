@@ -4,12 +4,18 @@
 #include <string.h>
 
 static const char *const names[] = {
-    [WR_BOOL] = "boolean",     [WR_INT] = "int",
-    [WR_LONG] = "long",        [WR_FLOAT] = "float",
-    [WR_DOUBLE] = "double",    [WR_DECIMAL] = "decimal",
-    [WR_DATE] = "date",        [WR_TIMESTAMP] = "timestamp",
-    [WR_TIMESTAMPTZ] = "timestamptz", [WR_STRING] = "string",
-    [WR_BINARY] = "binary",    [WR_FLOATS] = "list<float>",
+    [WR_BOOL] = "boolean",
+    [WR_INT] = "int",
+    [WR_LONG] = "long",
+    [WR_FLOAT] = "float",
+    [WR_DOUBLE] = "double",
+    [WR_DECIMAL] = "decimal",
+    [WR_DATE] = "date",
+    [WR_TIMESTAMP] = "timestamp",
+    [WR_TIMESTAMPTZ] = "timestamptz",
+    [WR_STRING] = "string",
+    [WR_BINARY] = "binary",
+    [WR_FLOATS] = "list<float>",
 };
 #define NKINDS (sizeof names / sizeof *names)
 

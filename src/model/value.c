@@ -81,8 +81,8 @@ wr_code wr_decimal_parse(const char *s, size_t n, wr_type t, __int128 *ret_unsca
     *ret_unscaled = minus ? -(__int128)v : (__int128)v;
     return WR_OK;
 unfit:
-    return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "\"%.*s\" does not fit decimal(%u,%u) exactly", (int)(n < 80 ? n : 80), s,
-                   t.precision, t.scale);
+    return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "\"%.*s\" does not fit decimal(%u,%u) exactly", (int)(n < 80 ? n : 80),
+                   s, t.precision, t.scale);
 }
 
 /* ------------------------------------------------------------------ printing */
@@ -121,8 +121,8 @@ static void print_timestamp(wr_buf *b, int64_t us, bool tz) {
     int y, m, d;
     civil(days, &y, &m, &d);
     int64_t sec = in_day / 1000000;
-    wr_buf_printf(b, "%04d-%02d-%02dT%02d:%02d:%02d.%06d%s", y, m, d, (int)(sec / 3600), (int)(sec / 60 % 60), (int)(sec % 60),
-                  (int)(in_day % 1000000), tz ? "Z" : "");
+    wr_buf_printf(b, "%04d-%02d-%02dT%02d:%02d:%02d.%06d%s", y, m, d, (int)(sec / 3600), (int)(sec / 60 % 60),
+                  (int)(sec % 60), (int)(in_day % 1000000), tz ? "Z" : "");
 }
 
 void wr_value_print(wr_buf *b, wr_type t, const wr_value *v) {
@@ -132,19 +132,37 @@ void wr_value_print(wr_buf *b, wr_type t, const wr_value *v) {
         return;
     }
     switch ((wr_kind)t.kind) {
-    case WR_BOOL: wr_buf_printf(b, "%s", v->b ? "true" : "false"); break;
-    case WR_INT: wr_buf_printf(b, "%d", v->i32); break;
-    case WR_LONG: wr_buf_printf(b, "%lld", (long long)v->i64); break;
-    case WR_FLOAT: print_real(b, (double)v->f32, true); break;
-    case WR_DOUBLE: print_real(b, v->f64, false); break;
-    case WR_DECIMAL: wr_decimal_print_(b, t.scale, v->dec); break;
+    case WR_BOOL:
+        wr_buf_printf(b, "%s", v->b ? "true" : "false");
+        break;
+    case WR_INT:
+        wr_buf_printf(b, "%d", v->i32);
+        break;
+    case WR_LONG:
+        wr_buf_printf(b, "%lld", (long long)v->i64);
+        break;
+    case WR_FLOAT:
+        print_real(b, (double)v->f32, true);
+        break;
+    case WR_DOUBLE:
+        print_real(b, v->f64, false);
+        break;
+    case WR_DECIMAL:
+        wr_decimal_print_(b, t.scale, v->dec);
+        break;
     case WR_DATE:
         civil(v->i32, &y, &m, &d);
         wr_buf_printf(b, "%04d-%02d-%02d", y, m, d);
         break;
-    case WR_TIMESTAMP: print_timestamp(b, v->i64, false); break;
-    case WR_TIMESTAMPTZ: print_timestamp(b, v->i64, true); break;
-    case WR_STRING: wr_buf_put(b, v->s.p, v->s.n); break;
+    case WR_TIMESTAMP:
+        print_timestamp(b, v->i64, false);
+        break;
+    case WR_TIMESTAMPTZ:
+        print_timestamp(b, v->i64, true);
+        break;
+    case WR_STRING:
+        wr_buf_put(b, v->s.p, v->s.n);
+        break;
     case WR_BINARY:
         wr_buf_put(b, "0x", 2);
         wr_hex_print_(b, v->s);

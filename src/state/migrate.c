@@ -23,14 +23,23 @@ wr_code wr_sqlite_fail_(wr_err *err, sqlite3 *db, const char *what) {
     wr_code code = WR_E_IO;
     wr_retry retry = WR_RETRY_NO;
     switch (rc & 0xff) {
-    case SQLITE_NOMEM: code = WR_E_NOMEM, retry = WR_RETRY_SOON; break;
-    case SQLITE_FULL: code = WR_E_NOSPC, retry = WR_RETRY_SOON; break;
+    case SQLITE_NOMEM:
+        code = WR_E_NOMEM, retry = WR_RETRY_SOON;
+        break;
+    case SQLITE_FULL:
+        code = WR_E_NOSPC, retry = WR_RETRY_SOON;
+        break;
     case SQLITE_BUSY:
-    case SQLITE_LOCKED: code = WR_E_BUSY, retry = WR_RETRY_SOON; break;
+    case SQLITE_LOCKED:
+        code = WR_E_BUSY, retry = WR_RETRY_SOON;
+        break;
     case SQLITE_CORRUPT:
-    case SQLITE_NOTADB: code = WR_E_CORRUPT; break;
+    case SQLITE_NOTADB:
+        code = WR_E_CORRUPT;
+        break;
     }
-    return wr_fail(err, code, retry, "state: cannot %s: %s (SQLite %d)", what, db ? sqlite3_errmsg(db) : "out of memory", rc);
+    return wr_fail(err, code, retry, "state: cannot %s: %s (SQLite %d)", what,
+                   db ? sqlite3_errmsg(db) : "out of memory", rc);
 }
 
 static wr_code get_number(sqlite3 *db, const char *sql, sqlite3_int64 *ret_v, wr_err *err) {
@@ -45,7 +54,8 @@ static wr_code get_number(sqlite3 *db, const char *sql, sqlite3_int64 *ret_v, wr
 }
 
 static wr_code exec(sqlite3 *db, const char *sql, wr_err *err) {
-    return sqlite3_exec(db, sql, NULL, NULL, NULL) == SQLITE_OK ? WR_OK : wr_sqlite_fail_(err, db, "set up the database");
+    return sqlite3_exec(db, sql, NULL, NULL, NULL) == SQLITE_OK ? WR_OK
+                                                                : wr_sqlite_fail_(err, db, "set up the database");
 }
 
 /* *ret_version 0 for an empty file. */
@@ -58,9 +68,11 @@ static wr_code check_ours(sqlite3 *db, int *ret_version, wr_err *err) {
     if (!empty && (id & 0xffffffff) != WR_STATE_APPLICATION_ID)
         return wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "a SQLite database that is not Weir's (application id 0x%08llx)",
                        (unsigned long long)id & 0xffffffff);
-    if (!empty && version < 1) return wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "state has version %lld", (long long)version);
+    if (!empty && version < 1)
+        return wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "state has version %lld", (long long)version);
     if (version > WR_STATE_VERSION) {
-        wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "state has version %lld, this program knows %d", (long long)version, WR_STATE_VERSION);
+        wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "state has version %lld, this program knows %d", (long long)version,
+                WR_STATE_VERSION);
         return wr_err_cure(err, "use the newer weir that wrote it");
     }
     *ret_version = (int)version;
@@ -74,7 +86,8 @@ static wr_code upgrade(sqlite3 *db, wr_err *err) {
     WR_TRY(exec(db, "BEGIN IMMEDIATE", err));
     wr_code rc = check_ours(db, &version, err);
     for (; rc == WR_OK && version < WR_STATE_VERSION; version++) rc = exec(db, steps[version], err);
-    snprintf(stamp, sizeof stamp, "PRAGMA application_id = %d; PRAGMA user_version = %d", WR_STATE_APPLICATION_ID, WR_STATE_VERSION);
+    snprintf(stamp, sizeof stamp, "PRAGMA application_id = %d; PRAGMA user_version = %d", WR_STATE_APPLICATION_ID,
+             WR_STATE_VERSION);
     if (rc == WR_OK) rc = exec(db, stamp, err);
     if (rc == WR_OK) rc = exec(db, "COMMIT", err);
     if (!sqlite3_get_autocommit(db)) sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
@@ -84,6 +97,9 @@ static wr_code upgrade(sqlite3 *db, wr_err *err) {
 wr_code wr_state_migrate_(sqlite3 *db, wr_err *err) {
     int version = 0;
     WR_TRY(check_ours(db, &version, err));
-    WR_TRY(exec(db, "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA trusted_schema = OFF", err));
+    WR_TRY(exec(
+        db,
+        "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA trusted_schema = OFF",
+        err));
     return version == WR_STATE_VERSION ? WR_OK : upgrade(db, err);
 }

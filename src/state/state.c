@@ -36,17 +36,20 @@ static const char *const sql_of[ST_COUNT] = {
     [ST_BEGIN] = "BEGIN IMMEDIATE",
     [ST_COMMIT] = "COMMIT",
     [ST_ROLLBACK] = "ROLLBACK",
-    [ST_FACT_SET] = "INSERT INTO fact (key, value) VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+    [ST_FACT_SET] =
+        "INSERT INTO fact (key, value) VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
     [ST_FACT_GET] = "SELECT value FROM fact WHERE key = ?1",
-    [ST_SCHEMA_ADD] = "INSERT INTO schema_event (table_id, \"offset\", seq, version, kind, ddl) VALUES (?1, ?2, ?3, ?4, ?5, ?6)"
-                      " ON CONFLICT (table_id, \"offset\", seq)"
-                      " DO UPDATE SET version = excluded.version, kind = excluded.kind, ddl = excluded.ddl",
+    [ST_SCHEMA_ADD] =
+        "INSERT INTO schema_event (table_id, \"offset\", seq, version, kind, ddl) VALUES (?1, ?2, ?3, ?4, ?5, ?6)"
+        " ON CONFLICT (table_id, \"offset\", seq)"
+        " DO UPDATE SET version = excluded.version, kind = excluded.kind, ddl = excluded.ddl",
     [ST_SCHEMA_USED] = "UPDATE table_id_used SET highest = max(highest, ?1)",
     [ST_SCHEMA_TRUNCATE] = "DELETE FROM schema_event WHERE \"offset\" > ?1",
     [ST_SCHEMA_LOAD] = "SELECT (SELECT e.ddl FROM schema_event e WHERE e.table_id = t.table_id AND e.\"offset\" <= ?1"
                        " ORDER BY e.\"offset\" DESC, e.seq DESC LIMIT 1) AS ddl"
                        " FROM (SELECT DISTINCT table_id FROM schema_event) t WHERE ddl IS NOT NULL ORDER BY t.table_id",
-    [ST_SCHEMA_VERSION] = "SELECT ddl FROM schema_event WHERE table_id = ?1 AND version = ?2 ORDER BY \"offset\" DESC, seq DESC LIMIT 1",
+    [ST_SCHEMA_VERSION] =
+        "SELECT ddl FROM schema_event WHERE table_id = ?1 AND version = ?2 ORDER BY \"offset\" DESC, seq DESC LIMIT 1",
     [ST_SCHEMA_MAX] = "SELECT highest FROM table_id_used",
     [ST_FILE_ADD] = "INSERT INTO file_journal (path, created_us) VALUES (?1, ?2) ON CONFLICT (path) DO NOTHING",
     [ST_FILE_DONE] = "DELETE FROM file_journal WHERE path = ?1",
@@ -63,7 +66,9 @@ struct wr_state {
 /* SQLite makes new files 0644; ours are not for others. The folder is made to remember the name. */
 static wr_code create_private(const char *path, wr_err *err) {
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (fd < 0) return wr_fail(err, errno == ENOSPC || errno == EDQUOT ? WR_E_NOSPC : WR_E_IO, WR_RETRY_NO, "cannot open %s: %s", path, strerror(errno));
+    if (fd < 0)
+        return wr_fail(err, errno == ENOSPC || errno == EDQUOT ? WR_E_NOSPC : WR_E_IO, WR_RETRY_NO,
+                       "cannot open %s: %s", path, strerror(errno));
     close(fd);
     WR_AUTO char *dir = wr_strdup(path);
     if (!dir) return wr_nomem(err, "path", strlen(path) + 1);
@@ -73,7 +78,8 @@ static wr_code create_private(const char *path, wr_err *err) {
     if (dfd < 0) return wr_fail(err, WR_E_IO, WR_RETRY_NO, "cannot open the folder of %s: %s", path, strerror(errno));
     int rc = fsync(dfd);
     close(dfd);
-    return rc == 0 ? WR_OK : wr_fail(err, WR_E_IO, WR_RETRY_NO, "cannot sync the folder of %s: %s", path, strerror(errno));
+    return rc == 0 ? WR_OK
+                   : wr_fail(err, WR_E_IO, WR_RETRY_NO, "cannot sync the folder of %s: %s", path, strerror(errno));
 }
 
 wr_code wr_state_open(const char *path, wr_state **ret_state, wr_err *err) {
@@ -107,10 +113,13 @@ void wr_state_close(wr_state *s) {
 /* ------------------------------------------------------------------ statements, all under the lock */
 static void lock(wr_state *s) { pthread_mutex_lock(&s->lock); }
 static void unlock_p(wr_state **s) { pthread_mutex_unlock(&(*s)->lock); }
-#define WITH_LOCK(s) WR_CLEANUP(unlock_p) wr_state *locked_ = (s); lock(locked_)
+#define WITH_LOCK(s)                                                                                                   \
+    WR_CLEANUP(unlock_p) wr_state *locked_ = (s);                                                                      \
+    lock(locked_)
 
 static wr_code stmt_get(wr_state *s, stmt_id id, sqlite3_stmt **ret_stmt, wr_err *err) {
-    if (!s->stmt[id] && sqlite3_prepare_v3(s->db, sql_of[id], -1, SQLITE_PREPARE_PERSISTENT, &s->stmt[id], NULL) != SQLITE_OK)
+    if (!s->stmt[id] &&
+        sqlite3_prepare_v3(s->db, sql_of[id], -1, SQLITE_PREPARE_PERSISTENT, &s->stmt[id], NULL) != SQLITE_OK)
         return wr_sqlite_fail_(err, s->db, "prepare");
     *ret_stmt = s->stmt[id];
     return WR_OK;
@@ -138,7 +147,8 @@ static wr_code run_plain(wr_state *s, stmt_id id, wr_err *err) {
 
 /* Ends a transaction: commits when `rc` is WR_OK, else rolls back and keeps the first error. */
 static wr_code end(wr_state *s, wr_code rc, wr_err *err) {
-    if (rc == WR_OK && WR_FAULT("state.commit")) rc = wr_fail(err, WR_E_IO, WR_RETRY_NO, "state: cannot commit: injected");
+    if (rc == WR_OK && WR_FAULT("state.commit"))
+        rc = wr_fail(err, WR_E_IO, WR_RETRY_NO, "state: cannot commit: injected");
     if (rc == WR_OK) rc = run_plain(s, ST_COMMIT, err);
     if (rc != WR_OK && !sqlite3_get_autocommit(s->db)) {
         wr_err ignored = WR_ERR_INIT;
@@ -148,7 +158,8 @@ static wr_code end(wr_state *s, wr_code rc, wr_err *err) {
 }
 
 static wr_code bind_text(wr_state *s, sqlite3_stmt *st, int at, const char *text, wr_err *err) {
-    return sqlite3_bind_text(st, at, text, -1, SQLITE_STATIC) == SQLITE_OK ? WR_OK : wr_sqlite_fail_(err, s->db, "bind");
+    return sqlite3_bind_text(st, at, text, -1, SQLITE_STATIC) == SQLITE_OK ? WR_OK
+                                                                           : wr_sqlite_fail_(err, s->db, "bind");
 }
 
 /* Offsets are unsigned, SQLite's integers are not. No real offset is that large; "up to UINT64_MAX" means all. */
@@ -186,7 +197,8 @@ wr_code wr_state_get(wr_state *s, const char *key, char **ret_value, wr_err *err
 }
 
 /* ------------------------------------------------------------------ schema history */
-static wr_code schema_insert(wr_state *s, uint64_t offset, uint32_t seq, const wr_ddl *ddl, wr_slice bytes, wr_err *err) {
+static wr_code schema_insert(wr_state *s, uint64_t offset, uint32_t seq, const wr_ddl *ddl, wr_slice bytes,
+                             wr_err *err) {
     AUTO_STMT *add = NULL;
     AUTO_STMT *used = NULL;
     WR_TRY(stmt_get(s, ST_SCHEMA_ADD, &add, err));
@@ -195,7 +207,8 @@ static wr_code schema_insert(wr_state *s, uint64_t offset, uint32_t seq, const w
     sqlite3_bind_int64(add, 3, seq);
     if (ddl->schema) sqlite3_bind_int64(add, 4, ddl->schema->version);
     sqlite3_bind_int(add, 5, ddl->kind);
-    if (sqlite3_bind_blob64(add, 6, bytes.p, bytes.n, SQLITE_STATIC) != SQLITE_OK) return wr_sqlite_fail_(err, s->db, "bind");
+    if (sqlite3_bind_blob64(add, 6, bytes.p, bytes.n, SQLITE_STATIC) != SQLITE_OK)
+        return wr_sqlite_fail_(err, s->db, "bind");
     WR_TRY(run(s, add, "add a schema event", err));
     WR_TRY(stmt_get(s, ST_SCHEMA_USED, &used, err));
     sqlite3_bind_int64(used, 1, ddl->table);
@@ -204,7 +217,8 @@ static wr_code schema_insert(wr_state *s, uint64_t offset, uint32_t seq, const w
 
 wr_code wr_state_schema_add(wr_state *s, uint64_t offset, uint32_t seq, const wr_ddl *ddl, wr_err *err) {
     if (offset > INT64_MAX)
-        return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "state: queue offset %llu is too large", (unsigned long long)offset);
+        return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "state: queue offset %llu is too large",
+                       (unsigned long long)offset);
     WR_AUTO_BUF wr_buf b = WR_BUF_INIT;
     WR_TRY(wr_ddl_encode(&b, ddl, err));
     WITH_LOCK(s);
@@ -255,8 +269,8 @@ static wr_code schema_collect(wr_state *s, uint64_t at_offset, wr_buf *events, w
     return wr_buf_check(events, "schema history", err);
 }
 
-wr_code wr_state_schema_load(wr_state *s, uint64_t at_offset, wr_code (*fn)(void *ctx, const wr_ddl *ddl, wr_err *err), void *ctx,
-                             wr_err *err) {
+wr_code wr_state_schema_load(wr_state *s, uint64_t at_offset, wr_code (*fn)(void *ctx, const wr_ddl *ddl, wr_err *err),
+                             void *ctx, wr_err *err) {
     WR_AUTO_BUF wr_buf events = WR_BUF_INIT;
     WR_TRY(schema_collect(s, at_offset, &events, err));
     wr_rd r = wr_rd_of(events.p, events.n);
@@ -277,11 +291,13 @@ wr_code wr_state_schema_version(wr_state *s, uint32_t table, uint32_t version, w
     sqlite3_bind_int64(st, 2, version);
     int rc = sqlite3_step(st);
     if (rc == SQLITE_DONE)
-        return wr_fail(err, WR_E_NOTFOUND, WR_RETRY_NO, "state: version %u of table %u is not in the schema history", version, table);
+        return wr_fail(err, WR_E_NOTFOUND, WR_RETRY_NO, "state: version %u of table %u is not in the schema history",
+                       version, table);
     if (rc != SQLITE_ROW) return wr_sqlite_fail_(err, s->db, "look up a schema");
     WR_TRY(decode_event(column_bytes(st, 0), &d, err));
     if (!d.schema || d.schema->version != version)
-        return wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "state: schema event of table %u does not hold version %u", table, version);
+        return wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "state: schema event of table %u does not hold version %u",
+                       table, version);
     *ret_schema = WR_STEAL(d.schema);
     return WR_OK;
 }
@@ -293,7 +309,8 @@ wr_code wr_state_schema_max_table(wr_state *s, uint32_t *ret_table, wr_err *err)
     int rc = sqlite3_step(st);
     if (rc != SQLITE_ROW && rc != SQLITE_DONE) return wr_sqlite_fail_(err, s->db, "look up the highest table id");
     sqlite3_int64 v = rc == SQLITE_ROW ? sqlite3_column_int64(st, 0) : -1;
-    if (v < 0 || v > UINT32_MAX) return wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "state: highest table id is %lld", (long long)v);
+    if (v < 0 || v > UINT32_MAX)
+        return wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "state: highest table id is %lld", (long long)v);
     *ret_table = (uint32_t)v;
     return WR_OK;
 }
@@ -315,7 +332,9 @@ static wr_code for_paths(wr_state *s, stmt_id id, const char *const *paths, int 
     return end(s, rc, err);
 }
 
-wr_code wr_state_file_add(wr_state *s, const char *path, wr_err *err) { return wr_state_file_add_many(s, &path, 1, err); }
+wr_code wr_state_file_add(wr_state *s, const char *path, wr_err *err) {
+    return wr_state_file_add_many(s, &path, 1, err);
+}
 
 wr_code wr_state_file_add_many(wr_state *s, const char *const *paths, int n, wr_err *err) {
     int64_t now = wr_now_us();
@@ -341,8 +360,8 @@ static wr_code file_collect(wr_state *s, wr_buf *files, wr_err *err) {
     return wr_buf_check(files, "file journal", err);
 }
 
-wr_code wr_state_file_each(wr_state *s, wr_code (*fn)(void *ctx, const char *path, int64_t created_us, wr_err *err), void *ctx,
-                           wr_err *err) {
+wr_code wr_state_file_each(wr_state *s, wr_code (*fn)(void *ctx, const char *path, int64_t created_us, wr_err *err),
+                           void *ctx, wr_err *err) {
     WR_AUTO_BUF wr_buf files = WR_BUF_INIT;
     WR_TRY(file_collect(s, &files, err));
     wr_rd r = wr_rd_of(files.p, files.n);

@@ -1,4 +1,5 @@
-/* The first byte picks the decoder, the rest is its input. What decodes must encode to something that decodes to the same. */
+/* The first byte picks the decoder, the rest is its input. What decodes must encode to something that decodes to the
+ * same. */
 #include <stdlib.h>
 #include "weir/base/mem.h"
 #include "weir/model.h"

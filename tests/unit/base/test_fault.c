@@ -52,7 +52,8 @@ static void kill_ends_the_process_with_sigkill(void **st) {
 }
 
 static void malformed_text_is_refused_and_nothing_is_armed(void **st) {
-    const char *bad[] = {"a", "a:1", ":1:fail", "a:0:fail", "a:x:fail", "a:1:boom", "a:1:stall=", "a:1:stall=x", "a:1:fail,,b:1:fail", "a:-1:fail"};
+    const char *bad[] = {"a",        "a:1",        ":1:fail",     "a:0:fail",           "a:x:fail",
+                         "a:1:boom", "a:1:stall=", "a:1:stall=x", "a:1:fail,,b:1:fail", "a:-1:fail"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         assert_false(wr_fault_set(bad[i]));
         assert_false(WR_FAULT("a"));

@@ -34,7 +34,8 @@ static void put_replaces_and_leaves_no_temporary_file(void **st) {
 }
 
 static void each_fault_of_put_leaves_the_old_file_whole(void **st) {
-    const char *faults[] = {"io.write:1:fail", "io.write.nospc:1:fail", "io.write.torn:1:fail", "io.sync:1:fail", "io.rename:1:fail"};
+    const char *faults[] = {"io.write:1:fail", "io.write.nospc:1:fail", "io.write.torn:1:fail", "io.sync:1:fail",
+                            "io.rename:1:fail"};
     wr_err e = WR_ERR_INIT;
     assert_int_equal(wr_file_put(in_dir("f"), wr_slice_str("old"), &e), WR_OK);
     for (size_t i = 0; i < 5; i++) {
@@ -52,7 +53,8 @@ static void each_fault_of_put_leaves_the_old_file_whole(void **st) {
 }
 
 static void killed_at_any_point_put_leaves_old_or_new(void **st) {
-    const char *faults[] = {"io.write:1:kill", "io.write.torn:1:kill", "io.sync:1:kill", "io.rename:1:kill", "io.sync:2:kill"};
+    const char *faults[] = {"io.write:1:kill", "io.write.torn:1:kill", "io.sync:1:kill", "io.rename:1:kill",
+                            "io.sync:2:kill"};
     wr_err e = WR_ERR_INIT;
     for (size_t i = 0; i < 5; i++) {
         assert_int_equal(wr_file_put(in_dir("f"), wr_slice_str("old"), &e), WR_OK);
@@ -66,7 +68,8 @@ static void killed_at_any_point_put_leaves_old_or_new(void **st) {
         waitpid(pid, &status, 0);
         assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
         holds(in_dir("f"), i == 4 ? "new" : "old");
-        assert_int_equal(wr_file_put(in_dir("f"), wr_slice_str("next"), &e), WR_OK); /* what the dead one left is no obstacle */
+        assert_int_equal(wr_file_put(in_dir("f"), wr_slice_str("next"), &e),
+                         WR_OK); /* what the dead one left is no obstacle */
         holds(in_dir("f"), "next");
     }
 }
@@ -166,7 +169,8 @@ static void folders_list_sorted_until_the_caller_stops(void **st) {
 }
 
 static void paths_join_with_one_slash(void **st) {
-    WR_AUTO char *a = wr_path_join("a", "b"), *b = wr_path_join("a/", "b"), *c = wr_path_join("", "b"), *d = wr_path_join("/", "b");
+    WR_AUTO char *a = wr_path_join("a", "b"), *b = wr_path_join("a/", "b"), *c = wr_path_join("", "b"),
+                 *d = wr_path_join("/", "b");
     assert_string_equal(a, "a/b");
     assert_string_equal(b, "a/b");
     assert_string_equal(c, "b");

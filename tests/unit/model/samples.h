@@ -7,8 +7,9 @@
 
 #define SAMPLE_COLUMNS 24
 static const char *const sample_names[SAMPLE_COLUMNS] = {
-    "bool", "int", "long", "float", "double", "decimal", "date", "ts", "tstz", "string", "binary", "floats",
-    "bool i", "int\"i", "long\\i", "float\ti", "double i", "decimal i", "date i", "ts i", "tstz i", "größe", "名前", "🌊"};
+    "bool",     "int",       "long",   "float",  "double", "decimal", "date",    "ts",
+    "tstz",     "string",    "binary", "floats", "bool i", "int\"i",  "long\\i", "float\ti",
+    "double i", "decimal i", "date i", "ts i",   "tstz i", "größe",   "名前",    "🌊"};
 
 static inline void sample_columns(wr_column c[SAMPLE_COLUMNS]) {
     static const float fs[] = {1.5f, -0.0f, INFINITY};
@@ -52,9 +53,12 @@ static inline void sample_row(const wr_schema *s, int seed, bool nulls, wr_buf *
     for (int i = 0; i < s->ncols; i++) {
         wr_value v = s->cols[i].initial;
         if (!s->cols[i].has_initial) {
-            if (s->cols[i].type.kind == WR_BOOL) v.b = seed & 1;
-            else if (s->cols[i].type.kind < WR_STRING) v.dec = seed * 12345;
-            else v.s = wr_slice_of("abcdefgh", (size_t)(seed % 3) * 4);
+            if (s->cols[i].type.kind == WR_BOOL)
+                v.b = seed & 1;
+            else if (s->cols[i].type.kind < WR_STRING)
+                v.dec = seed * 12345;
+            else
+                v.s = wr_slice_of("abcdefgh", (size_t)(seed % 3) * 4);
         }
         v.null = nulls && (i + seed) % 3 == 0;
         wr_row_put(b, at, i, s->cols[i].type, &v);
@@ -68,7 +72,8 @@ static inline bool schema_eq(const wr_schema *a, const wr_schema *b) {
     for (int i = 0; i < a->ncols; i++) {
         const wr_column *x = &a->cols[i], *y = &b->cols[i];
         if (strcmp(x->name, y->name) || x->id != y->id || !wr_type_eq(x->type, y->type) || x->nullable != y->nullable ||
-            x->key_ord != y->key_ord || x->has_initial != y->has_initial || !x->doc != !y->doc || (x->doc && strcmp(x->doc, y->doc)))
+            x->key_ord != y->key_ord || x->has_initial != y->has_initial || !x->doc != !y->doc ||
+            (x->doc && strcmp(x->doc, y->doc)))
             return false;
         if (!x->has_initial) continue;
         /* as bytes of a row: exact for NaN and -0 too */

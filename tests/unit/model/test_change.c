@@ -35,9 +35,9 @@ static void changes_that_cannot_be_are_corrupt(void **st) {
         const char *bytes;
         size_t n;
     } bad[] = {
-        {"\x00\x01\x01\x01z", 5},                 /* operation 0 */
-        {"\x04\x01\x01\x01z", 5},                 /* operation 4 */
-        {"\x01\x01\x01\x00", 4},                  /* empty row */
+        {"\x00\x01\x01\x01z", 5}, /* operation 0 */
+        {"\x04\x01\x01\x01z", 5}, /* operation 4 */
+        {"\x01\x01\x01\x00", 4},  /* empty row */
         {"\x03\x01\x01\x00", 4},
         {"\x02\x01\x01\x01z\x00", 6},
         {"\x01\x80\x80\x80\x80\x10\x01\x01z", 8}, /* table 2^32 */
@@ -53,7 +53,8 @@ static void changes_that_cannot_be_are_corrupt(void **st) {
 }
 
 static wr_ddl sample_ddl(uint8_t kind) {
-    wr_ddl d = {.kind = kind, .rows = (uint8_t)(kind % 3), .table = 70000, .db = wr_strdup("shop"), .name = wr_strdup("größe")};
+    wr_ddl d = {
+        .kind = kind, .rows = (uint8_t)(kind % 3), .table = 70000, .db = wr_strdup("shop"), .name = wr_strdup("größe")};
     if (kind == WR_DDL_RENAME) d.old_db = wr_strdup("old"), d.old_name = wr_strdup("");
     if (kind != WR_DDL_DROP && kind != WR_DDL_HIDDEN) d.schema = sample_schema();
     if (kind != WR_DDL_DROP) d.def = wr_strdup("{\"charset\":\"utf8mb4\"}");
@@ -74,7 +75,8 @@ static void schema_events_round_trip_and_no_truncation_does(void **st) {
         assert_int_equal(wr_ddl_decode(&r, &b, &e), WR_OK);
         assert_int_equal(wr_rd_left(&r), 0);
         assert_true(a.kind == b.kind && a.rows == b.rows && a.table == b.table);
-        assert_true(same(a.db, b.db) && same(a.name, b.name) && same(a.old_db, b.old_db) && same(a.old_name, b.old_name));
+        assert_true(same(a.db, b.db) && same(a.name, b.name) && same(a.old_db, b.old_db) &&
+                    same(a.old_name, b.old_name));
         assert_true(same(a.def, b.def) && same(a.why, b.why));
         assert_true(a.schema ? schema_eq(a.schema, b.schema) : b.schema == NULL);
         for (size_t n = 0; n < buf.n; n++) {
@@ -88,7 +90,16 @@ static void schema_events_round_trip_and_no_truncation_does(void **st) {
 }
 
 static void schema_events_without_what_readers_count_on_are_refused(void **st) {
-#define WITH(k, change)                                                                                                    do {                                                                                                                       wr_ddl full = sample_ddl(k), d = full;                                                                                 wr_err e = WR_ERR_INIT;                                                                                                WR_AUTO_BUF wr_buf b = WR_BUF_INIT;                                                                                    change;                                                                                                                assert_int_equal(wr_ddl_encode(&b, &d, &e), WR_E_INVAL);                                                               assert_int_equal(b.n, 0);                                                                                              wr_ddl_clear(&full);                                                                                               } while (0)
+#define WITH(k, change)                                                                                                \
+    do {                                                                                                               \
+        wr_ddl full = sample_ddl(k), d = full;                                                                         \
+        wr_err e = WR_ERR_INIT;                                                                                        \
+        WR_AUTO_BUF wr_buf b = WR_BUF_INIT;                                                                            \
+        change;                                                                                                        \
+        assert_int_equal(wr_ddl_encode(&b, &d, &e), WR_E_INVAL);                                                       \
+        assert_int_equal(b.n, 0);                                                                                      \
+        wr_ddl_clear(&full);                                                                                           \
+    } while (0)
     WITH(WR_DDL_CREATE, d.kind = 0);
     WITH(WR_DDL_CREATE, d.kind = WR_DDL_HIDDEN + 1);
     WITH(WR_DDL_CREATE, d.rows = WR_ROWS_RELOAD + 1);
@@ -113,12 +124,17 @@ static void schema_events_with_foreign_bytes_are_corrupt(void **st) {
             b.p[i] ^= (uint8_t)(1 << bit);
             wr_rd r = wr_rd_of(b.p, b.n);
             wr_code rc = wr_ddl_decode(&r, &c, &e); /* must not crash or leak; some flips are other valid events */
-            if (rc == WR_OK) wr_ddl_clear(&c);
-            else assert_int_equal(rc, WR_E_CORRUPT);
+            if (rc == WR_OK)
+                wr_ddl_clear(&c);
+            else
+                assert_int_equal(rc, WR_E_CORRUPT);
             if (i == 0 || (i == 3 && bit > 3)) assert_int_equal(rc, WR_E_CORRUPT);
             b.p[i] ^= (uint8_t)(1 << bit);
         }
-    const char nul[] = "\x01\x04\x00\x00\x01\x03" "a\0b" "\x01" "t";
+    const char nul[] = "\x01\x04\x00\x00\x01\x03"
+                       "a\0b"
+                       "\x01"
+                       "t";
     wr_ddl c;
     wr_rd r = wr_rd_of(nul, sizeof nul - 1);
     assert_int_equal(wr_ddl_decode(&r, &c, &e), WR_E_CORRUPT);

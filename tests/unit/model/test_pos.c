@@ -61,8 +61,10 @@ static void encodings_round_trip_and_no_truncation_does(void **st) {
         assert_int_equal(wr_rd_left(&r), 0);
         assert_string_equal(b.file, a.file);
         assert_true(b.offset == a.offset);
-        if (sets[i]) assert_string_equal(b.gtid_set, sets[i]);
-        else assert_null(b.gtid_set);
+        if (sets[i])
+            assert_string_equal(b.gtid_set, sets[i]);
+        else
+            assert_null(b.gtid_set);
         wr_pos_clear(&b);
         for (size_t n = 0; n < buf.n; n++) {
             r = wr_rd_of(buf.p, n);

@@ -83,7 +83,8 @@ static void bit_flips_never_read_outside_and_never_give_two_spellings(void **st)
 }
 
 static void bits_behind_the_last_column_must_be_zero(void **st) {
-    wr_column c[2] = {{.name = (char[]){"a"}, .id = 1, .type = {WR_BOOL}}, {.name = (char[]){"b"}, .id = 2, .type = {WR_BOOL}}};
+    wr_column c[2] = {{.name = (char[]){"a"}, .id = 1, .type = {WR_BOOL}},
+                      {.name = (char[]){"b"}, .id = 2, .type = {WR_BOOL}}};
     wr_schema *s;
     wr_value v[2];
     wr_err e = WR_ERR_INIT;

@@ -46,7 +46,8 @@ static void refuse(const wr_column *c, int n) {
 }
 
 static void shapes_that_cannot_be_are_refused(void **st) {
-    const wr_column ok[3] = {{.name = (char[]){"a"}, .id = 1, .type = {WR_INT}}, {.name = (char[]){"b"}, .id = 2, .type = {WR_STRING}},
+    const wr_column ok[3] = {{.name = (char[]){"a"}, .id = 1, .type = {WR_INT}},
+                             {.name = (char[]){"b"}, .id = 2, .type = {WR_STRING}},
                              {.name = (char[]){"c"}, .id = 3, .type = {WR_DECIMAL, 3, 1}}};
     wr_column c[3];
     char latin1[] = "gr\xf6\xdf";
@@ -110,16 +111,23 @@ static void json_keeps_every_kind_exactly(void **st) {
 }
 
 static void json_keeps_odd_initial_values_exactly(void **st) {
-    const uint64_t doubles[] = {0, 1, 0x8000000000000000, 0x7ff0000000000000, 0x7ff8000000000001, 0xfff8dead00000000, 0x7fefffffffffffff};
-    const wr_slice strings[] = {wr_slice_of("", 0), wr_slice_of("\0", 1), wr_slice_of("a\0b", 3), wr_slice_of("\xff\xfe", 2), wr_slice_of("{\"hex\":\"00\"}", 12),
+    const uint64_t doubles[] = {
+        0, 1, 0x8000000000000000, 0x7ff0000000000000, 0x7ff8000000000001, 0xfff8dead00000000, 0x7fefffffffffffff};
+    const wr_slice strings[] = {wr_slice_of("", 0),
+                                wr_slice_of("\0", 1),
+                                wr_slice_of("a\0b", 3),
+                                wr_slice_of("\xff\xfe", 2),
+                                wr_slice_of("{\"hex\":\"00\"}", 12),
                                 wr_slice_of("\x01\x1f\x7f", 3)};
     wr_column c = {.name = (char[]){"a"}, .id = 1, .has_initial = true};
     wr_err e = WR_ERR_INIT;
     for (size_t i = 0; i < 7 + 6 * 2; i++) {
         wr_schema *s, *t;
         c.type.kind = i < 7 ? WR_DOUBLE : i < 13 ? WR_STRING : WR_BINARY;
-        if (i < 7) memcpy(&c.initial.f64, &doubles[i], 8);
-        else c.initial.s = strings[(i - 7) % 6];
+        if (i < 7)
+            memcpy(&c.initial.f64, &doubles[i], 8);
+        else
+            c.initial.s = strings[(i - 7) % 6];
         assert_int_equal(wr_schema_new(&c, 1, 1, &s, &e), WR_OK);
         t = through_json(s);
         assert_true(schema_eq(s, t));
@@ -129,21 +137,27 @@ static void json_keeps_odd_initial_values_exactly(void **st) {
 }
 
 static void the_json_is_that_of_the_format_page(void **st) {
-    wr_column c[2] = {{.name = (char[]){"id"}, .id = 1, .type = {WR_LONG}, .key_ord = 1, .doc = (char[]){"bigint(20)"}},
-                      {.name = (char[]){"price"}, .id = 2, .type = {WR_DECIMAL, 10, 2}, .nullable = true, .has_initial = true}};
+    wr_column c[2] = {
+        {.name = (char[]){"id"}, .id = 1, .type = {WR_LONG}, .key_ord = 1, .doc = (char[]){"bigint(20)"}},
+        {.name = (char[]){"price"}, .id = 2, .type = {WR_DECIMAL, 10, 2}, .nullable = true, .has_initial = true}};
     c[1].initial.dec = 1250;
     wr_schema *s;
     wr_err e = WR_ERR_INIT;
     WR_AUTO_BUF wr_buf b = WR_BUF_INIT;
     assert_int_equal(wr_schema_new(c, 2, 3, &s, &e), WR_OK);
     assert_int_equal(wr_schema_to_json(s, &b, &e), WR_OK);
-    assert_string_equal(wr_buf_cstr(&b), "{\"version\":3,\"columns\":[{\"name\":\"id\",\"id\":1,\"type\":\"long\",\"nullable\":false,\"key\":1,\"doc\":\"bigint(20)\"},"
-                                         "{\"name\":\"price\",\"id\":2,\"type\":\"decimal(10,2)\",\"nullable\":true,\"key\":0,\"initial\":\"12.50\"}]}");
+    assert_string_equal(
+        wr_buf_cstr(&b),
+        "{\"version\":3,\"columns\":[{\"name\":\"id\",\"id\":1,\"type\":\"long\",\"nullable\":false,\"key\":1,\"doc\":"
+        "\"bigint(20)\"},"
+        "{\"name\":\"price\",\"id\":2,\"type\":\"decimal(10,2)\",\"nullable\":true,\"key\":0,\"initial\":\"12.50\"}]}");
     wr_schema_unref(s);
 }
 
 static void unknown_keys_and_spaces_are_passed_over(void **st) {
-    const char *j = " {\"later\":[1], \"version\":0,\"columns\":[{\"x\":null,\"name\":\"a\",\"id\":1,\"type\":\"int\",\"nullable\":true,\"key\":0}]} \n";
+    const char *j = " {\"later\":[1], "
+                    "\"version\":0,\"columns\":[{\"x\":null,\"name\":\"a\",\"id\":1,\"type\":\"int\",\"nullable\":true,"
+                    "\"key\":0}]} \n";
     wr_schema *s;
     wr_err e = WR_ERR_INIT;
     assert_int_equal(wr_schema_from_json(wr_slice_str(j), &s, &e), WR_OK);
@@ -161,8 +175,16 @@ static void refuse_column(const char *column) {
 }
 
 static void json_of_another_shape_is_corrupt(void **st) {
-    const char *bad[] = {"", "x", "{}", "[]", "null", "{\"version\":1}", "{\"version\":-1,\"columns\":[]}", "{\"version\":4294967296,\"columns\":[]}",
-                         "{\"version\":1,\"columns\":[]}", "{\"version\":1,\"columns\":{}}"};
+    const char *bad[] = {"",
+                         "x",
+                         "{}",
+                         "[]",
+                         "null",
+                         "{\"version\":1}",
+                         "{\"version\":-1,\"columns\":[]}",
+                         "{\"version\":4294967296,\"columns\":[]}",
+                         "{\"version\":1,\"columns\":[]}",
+                         "{\"version\":1,\"columns\":{}}"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         wr_err e = WR_ERR_INIT;
         wr_schema *s;

@@ -31,8 +31,21 @@ static void spaces_in_a_decimal_are_fine(void **st) {
 }
 
 static void what_is_no_type_is_refused(void **st) {
-    const char *bad[] = {"", "Int", "int ", "decimal", "decimal(39,0)", "decimal(0,0)", "decimal(5,6)", "decimal(5)", "decimal(5,2", "decimal(5,2)x",
-                         "decimal(005,2)", "decimal(-1,0)", "unknown(0)", "list<float", "timestamp_ns"};
+    const char *bad[] = {"",
+                         "Int",
+                         "int ",
+                         "decimal",
+                         "decimal(39,0)",
+                         "decimal(0,0)",
+                         "decimal(5,6)",
+                         "decimal(5)",
+                         "decimal(5,2",
+                         "decimal(5,2)x",
+                         "decimal(005,2)",
+                         "decimal(-1,0)",
+                         "unknown(0)",
+                         "list<float",
+                         "timestamp_ns"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         wr_err e = WR_ERR_INIT;
         wr_type t = {99, 9, 9};

@@ -73,16 +73,19 @@ static void decimals_parse_exactly_or_not_at_all(void **st) {
         int64_t want;
         bool ok;
     } c[] = {
-        {"-12.340", 5, 3, -12340, true}, {"12.34", 5, 3, 12340, true},   {"12.34000", 5, 3, 12340, true}, {"+1", 5, 3, 1000, true},
-        {".5", 5, 3, 500, true},         {"5.", 5, 3, 5000, true},       {"-0", 5, 3, 0, true},           {"00001", 1, 0, 1, true},
-        {"0.0000", 3, 3, 0, true},       {"12.3401", 5, 3, 0, false},    {"100", 5, 3, 0, false},         {"", 5, 3, 0, false},
-        {"-", 5, 3, 0, false},           {".", 5, 3, 0, false},          {"1e3", 9, 0, 0, false},         {"1.2.3", 9, 5, 0, false},
-        {" 1", 9, 0, 0, false},          {"1 ", 9, 0, 0, false},         {"10", 1, 0, 0, false},
+        {"-12.340", 5, 3, -12340, true}, {"12.34", 5, 3, 12340, true}, {"12.34000", 5, 3, 12340, true},
+        {"+1", 5, 3, 1000, true},        {".5", 5, 3, 500, true},      {"5.", 5, 3, 5000, true},
+        {"-0", 5, 3, 0, true},           {"00001", 1, 0, 1, true},     {"0.0000", 3, 3, 0, true},
+        {"12.3401", 5, 3, 0, false},     {"100", 5, 3, 0, false},      {"", 5, 3, 0, false},
+        {"-", 5, 3, 0, false},           {".", 5, 3, 0, false},        {"1e3", 9, 0, 0, false},
+        {"1.2.3", 9, 5, 0, false},       {" 1", 9, 0, 0, false},       {"1 ", 9, 0, 0, false},
+        {"10", 1, 0, 0, false},
     };
     for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
         wr_err e = WR_ERR_INIT;
         __int128 v = 4242;
-        wr_code rc = wr_decimal_parse(c[i].text, strlen(c[i].text), (wr_type){WR_DECIMAL, c[i].precision, c[i].scale}, &v, &e);
+        wr_code rc =
+            wr_decimal_parse(c[i].text, strlen(c[i].text), (wr_type){WR_DECIMAL, c[i].precision, c[i].scale}, &v, &e);
         if (rc != (c[i].ok ? WR_OK : WR_E_INVAL) || v != (c[i].ok ? c[i].want : 4242)) fail_msg("%s", c[i].text);
     }
 }
@@ -105,9 +108,30 @@ static void decimals_of_38_digits_round_trip(void **st) {
 }
 
 static void only_well_formed_utf8_is_valid(void **st) {
-    const char *good[] = {"", "a", "\xc2\x80", "\xdf\xbf", "\xe0\xa0\x80", "\xed\x9f\xbf", "\xee\x80\x80", "\xef\xbf\xbf", "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf"};
-    const char *bad[] = {"\x80", "\xc0\x80", "\xc1\xbf", "\xc2", "\xe0\x9f\xbf", "\xed\xa0\x80", "\xf0\x8f\xbf\xbf", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80",
-                         "\xff", "\xe2\x82", "\xf0\x9f\x8c", "\xc2 ", "a\x80"};
+    const char *good[] = {"",
+                          "a",
+                          "\xc2\x80",
+                          "\xdf\xbf",
+                          "\xe0\xa0\x80",
+                          "\xed\x9f\xbf",
+                          "\xee\x80\x80",
+                          "\xef\xbf\xbf",
+                          "\xf0\x90\x80\x80",
+                          "\xf4\x8f\xbf\xbf"};
+    const char *bad[] = {"\x80",
+                         "\xc0\x80",
+                         "\xc1\xbf",
+                         "\xc2",
+                         "\xe0\x9f\xbf",
+                         "\xed\xa0\x80",
+                         "\xf0\x8f\xbf\xbf",
+                         "\xf4\x90\x80\x80",
+                         "\xf5\x80\x80\x80",
+                         "\xff",
+                         "\xe2\x82",
+                         "\xf0\x9f\x8c",
+                         "\xc2 ",
+                         "a\x80"};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) assert_true(wr_utf8_valid_(wr_slice_str(good[i])));
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) assert_false(wr_utf8_valid_(wr_slice_str(bad[i])));
 }

@@ -46,14 +46,22 @@ static int destroy(void **st) {
     return nftw(dir, rm_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-#define OK(x)                                                                                                              do {                                                                                                                       wr_err e_ = WR_ERR_INIT, *err = &e_;                                                                                   if ((x) != WR_OK) fail_msg(#x ": %s", err->msg);                                                                  } while (0)
+#define OK(x)                                                                                                          \
+    do {                                                                                                               \
+        wr_err e_ = WR_ERR_INIT, *err = &e_;                                                                           \
+        if ((x) != WR_OK) fail_msg(#x ": %s", err->msg);                                                               \
+    } while (0)
 
 /* A table's event: kind, table, version (0 = without schema). */
 static void add(uint64_t offset, uint32_t seq, uint8_t kind, uint32_t table, uint32_t version) {
     wr_column c = {.name = (char[]){"id"}, .id = 1, .type = {WR_LONG}, .key_ord = 1};
     char name[32];
     snprintf(name, sizeof name, "t%u at %llu.%u", table, (unsigned long long)offset, seq);
-    wr_ddl d = {.kind = kind, .table = table, .db = (char[]){"shop"}, .name = name, .def = kind == WR_DDL_DROP ? NULL : (char[]){"{}"}};
+    wr_ddl d = {.kind = kind,
+                .table = table,
+                .db = (char[]){"shop"},
+                .name = name,
+                .def = kind == WR_DDL_DROP ? NULL : (char[]){"{}"}};
     if (version) OK(wr_schema_new(&c, 1, version, &d.schema, err));
     OK(wr_state_schema_add(s, offset, seq, &d, err));
     wr_schema_unref(d.schema);
@@ -249,15 +257,18 @@ static void what_was_acknowledged_survives_a_kill(void **st) {
         char *v, want[32];
         OK(wr_state_get(s, "last", &v, err));
         snprintf(want, sizeof want, "%d.%d", n, n - 2);
-        if (n > 1) assert_string_equal(v, want);
-        else assert_null(v);
+        if (n > 1)
+            assert_string_equal(v, want);
+        else
+            assert_null(v);
         wr_free(v);
     }
 }
 
 static void other_databases_are_left_alone(void **st) {
-    const char *sql[] = {"PRAGMA application_id = 5; CREATE TABLE t (a)", "CREATE TABLE t (a)", "PRAGMA user_version = 1",
-                         "PRAGMA application_id = 0x57656972; PRAGMA user_version = 999", "PRAGMA application_id = 0x57656972; CREATE TABLE t (a)"};
+    const char *sql[] = {"PRAGMA application_id = 5; CREATE TABLE t (a)", "CREATE TABLE t (a)",
+                         "PRAGMA user_version = 1", "PRAGMA application_id = 0x57656972; PRAGMA user_version = 999",
+                         "PRAGMA application_id = 0x57656972; CREATE TABLE t (a)"};
     char other[200];
     for (size_t i = 0; i < 5; i++) {
         sqlite3 *db;
@@ -297,7 +308,8 @@ static void a_damaged_event_is_corrupt_and_not_skipped(void **st) {
     char got[512] = "";
     wr_schema *sch;
     add(1, 0, WR_DDL_CREATE, 1, 1);
-    const char *sql[] = {"UPDATE schema_event SET ddl = substr(ddl, 1, length(ddl) - 1)", "UPDATE schema_event SET ddl = x''", "UPDATE schema_event SET ddl = x'0101'"};
+    const char *sql[] = {"UPDATE schema_event SET ddl = substr(ddl, 1, length(ddl) - 1)",
+                         "UPDATE schema_event SET ddl = x''", "UPDATE schema_event SET ddl = x'0101'"};
     for (int i = 0; i < 3; i++) {
         assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
         assert_int_equal(sqlite3_exec(db, sql[i], NULL, NULL, NULL), SQLITE_OK);
@@ -334,7 +346,9 @@ static void *hammer(void *arg) {
         char *v = NULL;
         const char *one = name;
         snprintf(name, sizeof name, "%d.%d", me, i);
-        if (wr_state_set(s, name, name, &e) != WR_OK || wr_state_get(s, name, &v, &e) != WR_OK || !v || strcmp(v, name) != 0) return &s;
+        if (wr_state_set(s, name, name, &e) != WR_OK || wr_state_get(s, name, &v, &e) != WR_OK || !v ||
+            strcmp(v, name) != 0)
+            return &s;
         wr_free(v);
         if (wr_state_file_add(s, name, &e) != WR_OK || wr_state_file_done(s, &one, 1, &e) != WR_OK) return &s;
     }

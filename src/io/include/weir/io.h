@@ -8,8 +8,8 @@
 #include "weir/base/buf.h"
 #include "weir/base/err.h"
 
-/* Errors carry WR_E_NOSPC (retry soon) for a full disk or quota, WR_E_NOTFOUND, WR_E_EXISTS, else WR_E_IO. The path is in the
- * message. New files are 0600, folders 0700. */
+/* Errors carry WR_E_NOSPC (retry soon) for a full disk or quota, WR_E_NOTFOUND, WR_E_EXISTS, else WR_E_IO. The path is
+ * in the message. New files are 0600, folders 0700. */
 wr_code wr_mkdirs(const char *path, wr_err *err); /* every missing folder, each made durable */
 /* write to path.tmp, fsync, rename over path, fsync the folder. */
 wr_code wr_file_put(const char *path, wr_slice content, wr_err *err);
@@ -31,9 +31,10 @@ typedef struct wr_file wr_file;
 typedef enum wr_open_mode { WR_OPEN_READ, WR_OPEN_RDWR, WR_OPEN_CREATE /* must not exist */ } wr_open_mode;
 wr_code wr_file_open(const char *path, wr_open_mode mode, wr_file **ret_file, wr_err *err);
 void wr_file_close(wr_file *f);
-wr_code wr_file_pwrite(wr_file *f, uint64_t at, wr_slice data, wr_err *err);         /* all or error */
-wr_code wr_file_pread(wr_file *f, uint64_t at, void *dst, size_t n, size_t *ret_n, wr_err *err); /* short only at the end */
-wr_code wr_file_sync(wr_file *f, wr_err *err);                                        /* fdatasync. A failure sticks: reopen and read what is there */
+wr_code wr_file_pwrite(wr_file *f, uint64_t at, wr_slice data, wr_err *err); /* all or error */
+wr_code wr_file_pread(wr_file *f, uint64_t at, void *dst, size_t n, size_t *ret_n,
+                      wr_err *err);            /* short only at the end */
+wr_code wr_file_sync(wr_file *f, wr_err *err); /* fdatasync. A failure sticks: reopen and read what is there */
 wr_code wr_file_truncate(wr_file *f, uint64_t size, wr_err *err);
 wr_code wr_file_length(wr_file *f, uint64_t *ret_size, wr_err *err);
 

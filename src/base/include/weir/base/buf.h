@@ -18,7 +18,9 @@ typedef struct wr_slice {
 
 static inline wr_slice wr_slice_of(const void *p, size_t n) { return (wr_slice){(const uint8_t *)p, n}; }
 static inline wr_slice wr_slice_str(const char *s) { return (wr_slice){(const uint8_t *)s, strlen(s)}; }
-static inline bool wr_slice_eq(wr_slice a, wr_slice b) { return a.n == b.n && (a.n == 0 || memcmp(a.p, b.p, a.n) == 0); }
+static inline bool wr_slice_eq(wr_slice a, wr_slice b) {
+    return a.n == b.n && (a.n == 0 || memcmp(a.p, b.p, a.n) == 0);
+}
 
 typedef struct wr_buf {
     uint8_t *p;
@@ -26,7 +28,8 @@ typedef struct wr_buf {
     bool failed; /* an allocation failed; everything after it was dropped */
 } wr_buf;
 
-#define WR_BUF_INIT {0}
+#define WR_BUF_INIT                                                                                                    \
+    { 0 }
 void wr_buf_free(wr_buf *b); /* frees the memory and resets; NULL is fine */
 static inline void wr_buf_clear(wr_buf *b) { b->n = 0, b->failed = false; }
 bool wr_buf_grow_(wr_buf *b, size_t more);
@@ -45,9 +48,9 @@ static inline void wr_buf_u8(wr_buf *b, uint8_t v) { wr_buf_put(b, &v, 1); }
 static inline void wr_buf_u16(wr_buf *b, uint16_t v) { wr_buf_put(b, &v, 2); }
 static inline void wr_buf_u32(wr_buf *b, uint32_t v) { wr_buf_put(b, &v, 4); }
 static inline void wr_buf_u64(wr_buf *b, uint64_t v) { wr_buf_put(b, &v, 8); }
-void wr_buf_varint(wr_buf *b, uint64_t v);          /* LEB128 */
-void wr_buf_slice(wr_buf *b, wr_slice s);           /* varint length, then the bytes */
-void wr_buf_str(wr_buf *b, const char *s);          /* the same for a C string (NULL counts as "") */
+void wr_buf_varint(wr_buf *b, uint64_t v); /* LEB128 */
+void wr_buf_slice(wr_buf *b, wr_slice s);  /* varint length, then the bytes */
+void wr_buf_str(wr_buf *b, const char *s); /* the same for a C string (NULL counts as "") */
 void wr_buf_printf(wr_buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Puts a NUL behind the content (not counted) and returns it as a C string, NULL when memory is out. */
 char *wr_buf_cstr(wr_buf *b);
@@ -70,10 +73,28 @@ static inline const uint8_t *wr_rd_take(wr_rd *r, size_t n) { /* NULL when too s
     if (n) r->p += n; /* an empty reader may sit on NULL */
     return q;
 }
-static inline uint8_t wr_rd_u8(wr_rd *r) { const uint8_t *q = wr_rd_take(r, 1); return q ? *q : 0; }
-static inline uint16_t wr_rd_u16(wr_rd *r) { uint16_t v = 0; const uint8_t *q = wr_rd_take(r, 2); if (q) memcpy(&v, q, 2); return v; }
-static inline uint32_t wr_rd_u32(wr_rd *r) { uint32_t v = 0; const uint8_t *q = wr_rd_take(r, 4); if (q) memcpy(&v, q, 4); return v; }
-static inline uint64_t wr_rd_u64(wr_rd *r) { uint64_t v = 0; const uint8_t *q = wr_rd_take(r, 8); if (q) memcpy(&v, q, 8); return v; }
+static inline uint8_t wr_rd_u8(wr_rd *r) {
+    const uint8_t *q = wr_rd_take(r, 1);
+    return q ? *q : 0;
+}
+static inline uint16_t wr_rd_u16(wr_rd *r) {
+    uint16_t v = 0;
+    const uint8_t *q = wr_rd_take(r, 2);
+    if (q) memcpy(&v, q, 2);
+    return v;
+}
+static inline uint32_t wr_rd_u32(wr_rd *r) {
+    uint32_t v = 0;
+    const uint8_t *q = wr_rd_take(r, 4);
+    if (q) memcpy(&v, q, 4);
+    return v;
+}
+static inline uint64_t wr_rd_u64(wr_rd *r) {
+    uint64_t v = 0;
+    const uint8_t *q = wr_rd_take(r, 8);
+    if (q) memcpy(&v, q, 8);
+    return v;
+}
 static inline uint64_t wr_rd_uint(wr_rd *r, unsigned bytes) { /* little-endian, 1..8 bytes */
     uint64_t v = 0;
     const uint8_t *q = wr_rd_take(r, bytes);
@@ -83,11 +104,15 @@ static inline uint64_t wr_rd_uint(wr_rd *r, unsigned bytes) { /* little-endian, 
 static inline uint64_t wr_rd_uint_be(wr_rd *r, unsigned bytes) {
     uint64_t v = 0;
     const uint8_t *q = wr_rd_take(r, bytes);
-    if (q) for (unsigned i = 0; i < bytes; i++) v = v << 8 | q[i];
+    if (q)
+        for (unsigned i = 0; i < bytes; i++) v = v << 8 | q[i];
     return v;
 }
-uint64_t wr_rd_varint(wr_rd *r);   /* LEB128; more than 10 bytes is bad */
-wr_slice wr_rd_slice(wr_rd *r);    /* varint length, then the bytes (borrowed) */
-static inline wr_slice wr_rd_bytes(wr_rd *r, size_t n) { const uint8_t *q = wr_rd_take(r, n); return (wr_slice){q, q ? n : 0}; }
+uint64_t wr_rd_varint(wr_rd *r); /* LEB128; more than 10 bytes is bad */
+wr_slice wr_rd_slice(wr_rd *r);  /* varint length, then the bytes (borrowed) */
+static inline wr_slice wr_rd_bytes(wr_rd *r, size_t n) {
+    const uint8_t *q = wr_rd_take(r, n);
+    return (wr_slice){q, q ? n : 0};
+}
 
 #endif

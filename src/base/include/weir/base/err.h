@@ -22,13 +22,13 @@ typedef enum wr_code {
     WR_E_UNSUPPORTED, /* understood, and cannot be followed yet */
     WR_E_NOTFOUND,
     WR_E_EXISTS,
-    WR_E_AUTH,        /* credentials or privileges */
-    WR_E_NET,         /* connection refused, cut, timed out */
-    WR_E_SERVER,      /* the source server answered with an error */
-    WR_E_SCHEMA,      /* schema history and binlog disagree */
-    WR_E_CONFLICT,    /* somebody else changed what we were changing */
-    WR_E_BUSY,        /* another process holds it */
-    WR_E_CANCELLED,   /* asked to stop */
+    WR_E_AUTH,      /* credentials or privileges */
+    WR_E_NET,       /* connection refused, cut, timed out */
+    WR_E_SERVER,    /* the source server answered with an error */
+    WR_E_SCHEMA,    /* schema history and binlog disagree */
+    WR_E_CONFLICT,  /* somebody else changed what we were changing */
+    WR_E_BUSY,      /* another process holds it */
+    WR_E_CANCELLED, /* asked to stop */
     WR_E_TIMEOUT,
 } wr_code;
 
@@ -53,7 +53,8 @@ wr_code wr_nomem(wr_err *err, const char *what, unsigned long long bytes);
 void wr_err_clear(wr_err *err);
 const char *wr_code_name(wr_code code); /* "corrupt", ... static */
 
-#define WR_ERR_INIT {.code = WR_OK}
+#define WR_ERR_INIT                                                                                                    \
+    { .code = WR_OK }
 
 /* Returns from the calling function when `expr` is not WR_OK. */
 #define WR_TRY(expr)                                                                                                   \

@@ -15,7 +15,8 @@ void *wr_map_get(const wr_map *m, wr_slice key);         /* NULL when absent */
 bool wr_map_put(wr_map *m, wr_slice key, void *value);   /* replaces; false when memory is out */
 void *wr_map_del(wr_map *m, wr_slice key);               /* the value that was there, or NULL */
 size_t wr_map_len(const wr_map *m);
-/* Calls fn for every entry in insertion order (entries deleted meanwhile are passed over). fn may delete and replace, not add. */
+/* Calls fn for every entry in insertion order (entries deleted meanwhile are passed over). fn may delete and replace,
+ * not add. */
 void wr_map_each(const wr_map *m, void (*fn)(void *ctx, wr_slice key, void *value), void *ctx);
 
 typedef struct wr_u64map wr_u64map;

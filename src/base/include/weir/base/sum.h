@@ -3,9 +3,11 @@
 #define WEIR_BASE_SUM_H
 #include <stddef.h>
 #include <stdint.h>
-uint32_t wr_crc32c(uint32_t crc, const void *p, size_t n); /* Castagnoli, SSE4.2 where there; start with 0 */
-uint32_t wr_crc32(uint32_t crc, const void *p, size_t n);  /* IEEE, carry-less multiply where there; start with 0 */
+uint32_t wr_crc32c(uint32_t crc, const void *p, size_t n);  /* Castagnoli, SSE4.2 where there; start with 0 */
+uint32_t wr_crc32(uint32_t crc, const void *p, size_t n);   /* IEEE, carry-less multiply where there; start with 0 */
 uint64_t wr_hash64(const void *p, size_t n, uint64_t seed); /* XXH3 */
-typedef struct wr_h128 { uint64_t hi, lo; } wr_h128;
-wr_h128 wr_hash128(const void *p, size_t n);               /* XXH3-128 */
+typedef struct wr_h128 {
+    uint64_t hi, lo;
+} wr_h128;
+wr_h128 wr_hash128(const void *p, size_t n); /* XXH3-128 */
 #endif
