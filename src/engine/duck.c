@@ -164,12 +164,6 @@ static wr_code duck_ref(wr_engine *e, wr_duck **ret_duck, wr_err *err) {
     if (!e->duck) {
         wr_duck *d = wr_calloc(1, sizeof *d);
         rc = d ? wr_duck_open(e, &d->db, err) : wr_nomem(err, "SQL engine", sizeof *d);
-        if (rc == WR_OK) {
-            duckdb_connection con = NULL;
-            rc = wr_duck_connect(d->db, &con, err);
-            if (rc == WR_OK) rc = wr_parquet_duck_register(con, err);
-            if (con) duckdb_disconnect(&con);
-        }
         if (rc == WR_OK) d->refs = 1, e->duck = d;
         else wr_free(d);
     }

@@ -21,7 +21,6 @@ struct wr_engine {
     wr_duck *duck; /* lock; NULL until the first call and after a broken one */
 };
 
-wr_code wr_parquet_duck_register(duckdb_connection con, wr_err *err);
 /* Opens an in-memory instance with the engine's limits. The caller closes it. */
 wr_code wr_duck_open(const wr_engine *e, duckdb_database *ret_db, wr_err *err);
 wr_code wr_duck_connect(duckdb_database db, duckdb_connection *ret_con, wr_err *err);

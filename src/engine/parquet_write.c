@@ -1,208 +1,638 @@
-/* Parquet by DuckDB: COPY from a table function that serves the batch's live rows. */
+/* Parquet files from batches. Source: apache/parquet-format (README.md, Encodings.md, parquet.thrift).
+ *
+ * One column of one row group after the other goes straight from the batch through a page into the file: beside the
+ * batch there are one page, its compressed form and a dictionary. Pages are v1 with PLAIN or RLE_DICTIONARY values, which
+ * every reader takes (docs/decisions/0001-parquet-writer.md).
+ */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
-#include "duck.h"
-#include "stats.h"
+#include <zstd.h>
+#include "encode.h"
+#include "thrift.h"
+#include "weir/base/fault.h"
 #include "weir/base/mem.h"
+#include "weir/base/sum.h"
 
-typedef struct feed {
+#define MAGIC "PAR1"
+#define PAGE_BYTES (256u << 10)     /* of values; what a page grows to before it is closed */
+#define OUT_BYTES (256u << 10)      /* written to the file at a time */
+#define GROUP_ROWS UINT64_C(122880) /* default rows of a row group */
+
+/* parquet.thrift */
+enum { TYPE_BOOLEAN = 0, TYPE_INT32 = 1, TYPE_INT64 = 2, TYPE_FLOAT = 4, TYPE_DOUBLE = 5, TYPE_BYTE_ARRAY = 6, TYPE_FIXED = 7 };
+enum { CONVERTED_UTF8 = 0, CONVERTED_LIST = 3, CONVERTED_DECIMAL = 5, CONVERTED_DATE = 6, CONVERTED_TIMESTAMP_MICROS = 10 };
+enum { LOGICAL_STRING = 1, LOGICAL_LIST = 3, LOGICAL_DECIMAL = 5, LOGICAL_DATE = 6, LOGICAL_TIMESTAMP = 8 };
+enum { REPEAT_REQUIRED = 0, REPEAT_OPTIONAL = 1, REPEAT_REPEATED = 2 };
+enum { ENC_PLAIN = 0, ENC_RLE = 3, ENC_RLE_DICTIONARY = 8 };
+enum { PAGE_DATA = 0, PAGE_DICTIONARY = 2 };
+enum { CODEC_ZSTD = 6 };
+
+/* One column of one row group, as the footer has it. */
+typedef struct segment {
+    uint64_t values, raw_bytes, bytes; /* sizes with page headers */
+    uint64_t data_at, dict_at;         /* dict_at 0 = none */
+    uint32_t data_pages;
+    wr_range range;
+} segment;
+
+typedef struct group {
+    uint32_t from, to; /* chunks */
+    uint64_t rows;
+} group;
+
+typedef struct writer {
     const wr_batch *b;
-    uint32_t chunk;
-    wr_dense dense;
-} feed;
+    const char *path;
+    int fd, level;
+    uint64_t at;         /* bytes given to the file or in `out` */
+    bool *required;      /* per column: no null in the file and none allowed */
+    group *groups;
+    uint32_t ngroups;
+    segment *segs;       /* ngroups * ncols, by group */
+    ZSTD_CCtx *zstd;
+    wr_dense *dense;
+    wr_dict dict;
+    wr_buf out, packed, header;
+    /* the page under way: `gap` free bytes for the levels, then the values */
+    wr_buf page;
+    size_t gap;
+    uint32_t page_values, page_present; /* level entries; values */
+    uint64_t *levels;    /* scalars: one bit per row of the page, 1 = present */
+    wr_buf defs, reps;   /* lists: uint16_t per entry */
+} writer;
 
-static duckdb_logical_type duck_type(wr_type t) {
-    static const duckdb_type ids[] = {
-        [WR_BOOL] = DUCKDB_TYPE_BOOLEAN,      [WR_INT] = DUCKDB_TYPE_INTEGER,   [WR_LONG] = DUCKDB_TYPE_BIGINT,
-        [WR_FLOAT] = DUCKDB_TYPE_FLOAT,       [WR_DOUBLE] = DUCKDB_TYPE_DOUBLE, [WR_DATE] = DUCKDB_TYPE_DATE,
-        [WR_TIMESTAMP] = DUCKDB_TYPE_TIMESTAMP, [WR_TIMESTAMPTZ] = DUCKDB_TYPE_TIMESTAMP_TZ,
-        [WR_STRING] = DUCKDB_TYPE_VARCHAR,    [WR_BINARY] = DUCKDB_TYPE_BLOB,
-    };
-    if (t.kind == WR_DECIMAL) return duckdb_create_decimal_type(t.precision, t.scale);
-    if (t.kind != WR_FLOATS) return duckdb_create_logical_type(ids[t.kind]);
-    duckdb_logical_type f = duckdb_create_logical_type(DUCKDB_TYPE_FLOAT), l = duckdb_create_list_type(f);
-    duckdb_destroy_logical_type(&f);
-    return l;
+/* ------------------------------------------------------------------ the file */
+
+static wr_code file_fail(const writer *w, const char *what, int e, wr_err *err) {
+    if (e == ENOSPC || e == EDQUOT) return wr_fail(err, WR_E_NOSPC, WR_RETRY_SOON, "%s: %s", what, strerror(e));
+    if (e == EEXIST) return wr_fail(err, WR_E_EXISTS, WR_RETRY_NO, "%s: the file exists already", what);
+    return wr_fail(err, WR_E_IO, e == ENOENT || e == EACCES ? WR_RETRY_NO : WR_RETRY_SOON, "%s: %s", what, strerror(e));
 }
 
-static void feed_bind(duckdb_bind_info info) {
-    duckdb_value v = duckdb_bind_get_parameter(info, 0);
-    const wr_batch *b = (const wr_batch *)(uintptr_t)duckdb_get_uint64(v);
-    duckdb_destroy_value(&v);
-    for (int i = 0; i < b->schema->ncols; i++) {
-        duckdb_logical_type t = duck_type(b->schema->cols[i].type);
-        duckdb_bind_add_result_column(info, b->schema->cols[i].name, t);
-        duckdb_destroy_logical_type(&t);
+static wr_code out_flush(writer *w, wr_err *err) {
+    WR_TRY(wr_buf_check(&w->out, "Parquet file", err));
+    if (WR_FAULT("parquet_write")) return wr_fail(err, WR_E_IO, WR_RETRY_SOON, "write: fault point parquet_write");
+    for (size_t done = 0; done < w->out.n;) {
+        ssize_t n = write(w->fd, w->out.p + done, w->out.n - done);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return file_fail(w, "write", errno, err);
+        done += (size_t)n;
     }
-    duckdb_bind_set_cardinality(info, wr_batch_live_rows(b), true);
-    duckdb_bind_set_bind_data(info, (void *)b, NULL);
-}
-
-static void feed_init(duckdb_init_info info) {
-    feed *f = wr_calloc(1, sizeof *f);
-    if (!f) {
-        duckdb_init_set_error(info, "Out of Memory Error: batch feed");
-        return;
-    }
-    f->b = duckdb_init_get_bind_data(info);
-    duckdb_init_set_init_data(info, f, wr_free);
-    duckdb_init_set_max_threads(info, 1);
-}
-
-/* Slot of live row k, or -1 when it is null. Calls in rising order of k. */
-static void fill(duckdb_vector vec, wr_type t, uint8_t w, const wr_dense *d) {
-    uint8_t *out = duckdb_vector_get_data(vec);
-    uint64_t *valid = NULL;
-    if (d->n != d->rows) {
-        duckdb_vector_ensure_validity_writable(vec);
-        valid = duckdb_vector_get_validity(vec);
-        memcpy(valid, d->valid, ((size_t)d->rows + 63) / 64 * 8);
-    }
-    bool i16 = t.kind == WR_DECIMAL && t.precision <= 4;
-    if (w && !valid && !i16) {
-        memcpy(out, d->data, (size_t)d->n * w);
-        return;
-    }
-    if (t.kind == WR_FLOATS) {
-        size_t total = 0;
-        for (uint32_t k = 0; k < d->n; k++) total += wr_dense_bytes(d, k).n / 4;
-        duckdb_list_vector_reserve(vec, total);
-        duckdb_list_vector_set_size(vec, total);
-    }
-    size_t at = 0;
-    for (uint32_t row = 0, k = 0; row < d->rows; row++) {
-        if (valid && !wr_bit(valid, row)) continue;
-        if (w) {
-            memcpy(out + (size_t)row * (i16 ? 2 : w), d->data + (size_t)k * w, i16 ? 2 : w);
-        } else if (t.kind == WR_FLOATS) {
-            wr_slice s = wr_dense_bytes(d, k);
-            duckdb_list_entry e = {at, s.n / 4};
-            memcpy(out + (size_t)row * sizeof e, &e, sizeof e);
-            if (s.n) memcpy((float *)duckdb_vector_get_data(duckdb_list_vector_get_child(vec)) + at, s.p, s.n);
-            at += s.n / 4;
-        } else {
-            wr_slice s = wr_dense_bytes(d, k);
-            duckdb_string_t str;
-            memset(&str, 0, sizeof str);
-            if (s.n <= 12) {
-                str.value.inlined.length = (uint32_t)s.n;
-                if (s.n) memcpy(str.value.inlined.inlined, s.p, s.n);
-            } else {
-                str.value.pointer.length = (uint32_t)s.n;
-                memcpy(str.value.pointer.prefix, s.p, 4);
-                str.value.pointer.ptr = (char *)s.p; /* the batch outlives the query */
-            }
-            memcpy(out + (size_t)row * sizeof str, &str, sizeof str);
-        }
-        k++;
-    }
-}
-
-static void feed_next(duckdb_function_info info, duckdb_data_chunk out) {
-    feed *f = duckdb_function_get_init_data(info);
-    const wr_batch *b = f->b;
-    while (f->chunk < b->nchunks && b->chunks[f->chunk]->rows == b->chunks[f->chunk]->ndead) f->chunk++;
-    if (f->chunk == b->nchunks) {
-        duckdb_data_chunk_set_size(out, 0);
-        return;
-    }
-    const wr_chunk *c = b->chunks[f->chunk++];
-    for (int i = 0; i < b->schema->ncols; i++) {
-        wr_dense_of(b, c, i, &f->dense);
-        fill(duckdb_data_chunk_get_vector(out, (idx_t)i), b->schema->cols[i].type, b->widths[i], &f->dense);
-    }
-    duckdb_data_chunk_set_size(out, c->rows - c->ndead);
-}
-
-wr_code wr_parquet_duck_register(duckdb_connection con, wr_err *err) {
-    duckdb_table_function tf = duckdb_create_table_function();
-    duckdb_logical_type t = duckdb_create_logical_type(DUCKDB_TYPE_UBIGINT);
-    duckdb_table_function_set_name(tf, "weir_batch");
-    duckdb_table_function_add_parameter(tf, t);
-    duckdb_table_function_set_bind(tf, feed_bind);
-    duckdb_table_function_set_init(tf, feed_init);
-    duckdb_table_function_set_function(tf, feed_next);
-    duckdb_state st = duckdb_register_table_function(con, tf);
-    duckdb_destroy_logical_type(&t);
-    duckdb_destroy_table_function(&tf);
-    return st == DuckDBSuccess ? WR_OK : wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "cannot register the batch function");
-}
-
-static wr_code sync_file(const char *path, uint64_t *ret_bytes, wr_err *err) {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    struct stat st;
-    if (fd < 0 || fstat(fd, &st) || fsync(fd)) {
-        int e = errno;
-        if (fd >= 0) close(fd);
-        return wr_fail(err, e == ENOSPC ? WR_E_NOSPC : WR_E_IO, WR_RETRY_SOON, "%s: %s", path, strerror(e));
-    }
-    close(fd);
-    *ret_bytes = (uint64_t)st.st_size;
+    wr_buf_clear(&w->out);
     return WR_OK;
 }
 
-static void copy_sql(wr_buf *sql, const wr_batch *b, const char *path, const wr_parquet_options *o) {
-    wr_buf_printf(sql, "COPY (SELECT * FROM weir_batch(%llu::UBIGINT)) TO ", (unsigned long long)(uintptr_t)b);
-    wr_sql_literal(sql, path);
-    wr_buf_printf(sql, " (FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL %d, PARQUET_VERSION v1, ROW_GROUP_SIZE %llu, FIELD_IDS {",
-                  o && o->zstd_level ? o->zstd_level : 1, (unsigned long long)(o && o->row_group_rows ? o->row_group_rows : 122880));
-    for (int i = 0; i < b->schema->ncols; i++) {
-        const wr_column *c = &b->schema->cols[i];
-        if (i) wr_buf_u8(sql, ',');
-        wr_sql_ident(sql, c->name);
-        if (c->type.kind == WR_FLOATS) wr_buf_printf(sql, ":{__duckdb_field_id:%d,element:%d}", c->id, WR_ELEMENT_ID_BASE + c->id);
-        else wr_buf_printf(sql, ":%d", c->id);
-    }
-    wr_buf_put(sql, "}", 1);
-    if (o && o->metadata) {
-        wr_buf_printf(sql, ", KV_METADATA {\"iceberg.schema\":");
-        wr_sql_literal(sql, o->metadata);
-        wr_buf_put(sql, "}", 1);
-    }
-    wr_buf_put(sql, ")", 1);
+static wr_code out_put(writer *w, wr_slice s, wr_err *err) {
+    wr_buf_put(&w->out, s.p, s.n);
+    w->at += s.n;
+    return w->out.n >= OUT_BYTES ? out_flush(w, err) : WR_OK;
 }
 
-wr_code wr_parquet_write(wr_engine *e, const wr_batch *b, const char *path, const wr_parquet_options *opts,
-                         wr_parquet_file *ret_file, wr_err *err) {
-    int ncols = b->schema->ncols;
-    if (access(path, F_OK) == 0) return wr_fail(err, WR_E_EXISTS, WR_RETRY_NO, "%s: exists already", path);
-    wr_column_stats *cols = wr_calloc((size_t)ncols, sizeof *cols);
-    wr_dense *d = wr_malloc(sizeof *d);
-    WR_CLEANUP(wr_duck_use_close) wr_duck_use use = {0};
-    wr_code rc = cols && d ? WR_OK : wr_nomem(err, "statistics", sizeof *cols * (size_t)ncols + sizeof *d);
-    for (int i = 0; rc == WR_OK && i < ncols; i++) {
-        wr_range r = {0};
-        for (uint32_t k = 0; k < b->nchunks; k++) {
-            wr_dense_of(b, b->chunks[k], i, d);
-            wr_range_add(&r, b->schema->cols[i].type, d);
+/* ------------------------------------------------------------------ pages */
+
+/* Compresses the body and writes header and page; `seg` gets their sizes. */
+static wr_code page_put(writer *w, segment *seg, int type, uint32_t values, int encoding, wr_slice body, wr_err *err) {
+    size_t bound = ZSTD_compressBound(body.n);
+    wr_buf_clear(&w->packed);
+    uint8_t *dst = wr_buf_room(&w->packed, bound);
+    if (!dst) return wr_nomem(err, "Parquet page", bound);
+    size_t n = ZSTD_compress2(w->zstd, dst, bound, body.p, body.n);
+    if (ZSTD_isError(n)) return wr_fail(err, WR_E_NOMEM, WR_RETRY_SOON, "zstd: %s", ZSTD_getErrorName(n));
+    if (body.n > INT32_MAX || n > INT32_MAX) return wr_fail(err, WR_E_LIMIT, WR_RETRY_NO, "a page of %zu bytes is above what Parquet allows", body.n);
+
+    wr_buf_clear(&w->header);
+    wr_th h = {&w->header, 0};
+    wr_th_i32(&h, 1, type);
+    wr_th_i32(&h, 2, (int32_t)body.n);
+    wr_th_i32(&h, 3, (int32_t)n);
+    wr_th_i32(&h, 4, (int32_t)wr_crc32(0, dst, n));
+    wr_th inner = wr_th_struct(&h, type == PAGE_DATA ? 5 : 7);
+    wr_th_i32(&inner, 1, (int32_t)values);
+    wr_th_i32(&inner, 2, encoding);
+    if (type == PAGE_DATA) wr_th_i32(&inner, 3, ENC_RLE), wr_th_i32(&inner, 4, ENC_RLE);
+    wr_th_end(&inner);
+    wr_th_end(&h);
+    WR_TRY(wr_buf_check(&w->header, "Parquet page header", err));
+    seg->raw_bytes += w->header.n + body.n;
+    seg->bytes += w->header.n + n;
+    WR_TRY(out_put(w, wr_buf_view(&w->header), err));
+    return out_put(w, wr_slice_of(dst, n), err);
+}
+
+static void page_begin(writer *w) {
+    wr_buf_clear(&w->page);
+    if (wr_buf_room(&w->page, w->gap)) w->page.n = w->gap;
+    w->page_values = w->page_present = 0;
+    wr_buf_clear(&w->defs);
+    wr_buf_clear(&w->reps);
+}
+
+/* Levels of a list column and the values behind them, put together in `out`. */
+static void list_body(writer *w, int max_def, wr_buf *out) {
+    wr_buf *levels[] = {&w->reps, &w->defs};
+    for (int i = 0; i < 2; i++) {
+        size_t at = out->n;
+        wr_buf_u32(out, 0);
+        wr_hybrid(out, (const uint16_t *)levels[i]->p, w->page_values, i == 0 ? 1 : wr_width_of((uint32_t)max_def));
+        uint32_t n = (uint32_t)(out->n - at - 4);
+        if (!out->failed) memcpy(out->p + at, &n, 4);
+    }
+    wr_buf_put(out, w->page.p + w->gap, w->page.n - w->gap);
+}
+
+static wr_code page_end(writer *w, int col, segment *seg, int encoding, wr_err *err) {
+    wr_type t = w->b->schema->cols[col].type;
+    WR_AUTO_BUF wr_buf levels = WR_BUF_INIT;
+    if (w->page_values == 0) return WR_OK;
+    if (t.kind == WR_BOOL) wr_bits_pack(&w->page, w->gap);
+    WR_TRY(wr_buf_check(&w->page, "Parquet page", err));
+    wr_slice body = {w->page.p + w->gap, w->page.n - w->gap};
+    if (t.kind == WR_FLOATS) {
+        list_body(w, w->required[col] ? 1 : 2, &levels);
+        body = wr_buf_view(&levels);
+    } else if (!w->required[col]) {
+        wr_buf_u32(&levels, 0);
+        wr_hybrid_bits(&levels, w->levels, w->page_values, w->page_present);
+        uint32_t n = (uint32_t)levels.n - 4;
+        if (!levels.failed && levels.n <= w->gap) {
+            memcpy(levels.p, &n, 4);
+            body.p -= levels.n, body.n += levels.n;
+            memcpy((uint8_t *)body.p, levels.p, levels.n);
         }
-        wr_range_stats(&r, b->schema->cols[i].type, &cols[i]);
-        cols[i].field_id = b->schema->cols[i].id + (b->schema->cols[i].type.kind == WR_FLOATS ? WR_ELEMENT_ID_BASE : 0);
     }
-    WR_AUTO_BUF wr_buf sql = WR_BUF_INIT;
-    uint64_t bytes = 0;
-    if (rc == WR_OK) {
-        copy_sql(&sql, b, path, opts);
-        if (!wr_buf_cstr(&sql)) rc = wr_nomem(err, "COPY statement", sql.cap);
+    WR_TRY(wr_buf_check(&levels, "Parquet levels", err));
+    if (!seg->data_pages++) seg->data_at = w->at;
+    seg->values += w->page_values;
+    WR_TRY(page_put(w, seg, PAGE_DATA, w->page_values, encoding, body, err));
+    page_begin(w);
+    return WR_OK;
+}
+
+/* ------------------------------------------------------------------ columns */
+
+/* Puts n bits behind the `at` that are there. src NULL = ones. */
+static void bits_append(uint64_t *dst, size_t at, const uint64_t *src, size_t n) {
+    for (size_t i = 0; i < n; i += 64) {
+        size_t part = n - i < 64 ? n - i : 64;
+        uint64_t v = src ? src[i / 64] : ~UINT64_C(0);
+        if (part < 64) v &= (UINT64_C(1) << part) - 1;
+        size_t to = at + i, shift = to % 64;
+        if (shift == 0) dst[to / 64] = v;
+        else {
+            dst[to / 64] |= v << shift;
+            if (shift + part > 64) dst[to / 64 + 1] = v >> (64 - shift);
+        }
     }
-    if (rc == WR_OK) rc = wr_duck_use_open(e, &use, err);
-    if (rc == WR_OK) rc = wr_duck_exec(use.con, (char *)sql.p, err);
-    if (rc == WR_OK) rc = sync_file(path, &bytes, err);
-    wr_free(d);
-    if (rc != WR_OK) {
-        unlink(path);
-        wr_free(cols);
-        return wr_err_in(err, "write %s", path);
+}
+
+static uint32_t count_bits(const uint64_t *bits, uint32_t from, uint32_t to) {
+    uint32_t n = 0;
+    for (uint32_t i = from; i < to; i++) n += wr_bit(bits, i);
+    return n;
+}
+
+/* Whether a dictionary pays for this column of the group; it is then in w->dict. */
+static wr_code dict_build(writer *w, int col, const group *g, bool *ret_good, wr_err *err) {
+    wr_type t = w->b->schema->cols[col].type;
+    *ret_good = false;
+    if (!wr_dict_suits(t)) return WR_OK;
+    if (!wr_dict_reset(&w->dict, g->rows)) return wr_nomem(err, "Parquet dictionary", g->rows * 2);
+    for (uint32_t i = g->from; i < g->to; i++) {
+        wr_dense_of(w->b, w->b->chunks[i], col, w->dense);
+        if (w->dense->n == 0) continue;
+        wr_dict_verdict v = wr_dict_add(&w->dict, t, w->b->widths[col], w->dense);
+        if (v == WR_DICT_NOMEM) return wr_nomem(err, "Parquet dictionary", w->dict.plain.n);
+        if (v == WR_DICT_POOR) return WR_OK;
     }
-    *ret_file = (wr_parquet_file){.rows = wr_batch_live_rows(b), .bytes = bytes, .ncols = ncols, .cols = cols};
+    *ret_good = w->dict.entries > 0;
+    return WR_OK;
+}
+
+/* Puts one chunk's column into the page, closing it as often as it gets large. */
+static wr_code chunk_put(writer *w, int col, segment *seg, wr_err *err) {
+    wr_type t = w->b->schema->cols[col].type;
+    const wr_dense *d = w->dense;
+    /* rows at a time so that long values do not make a huge page */
+    uint32_t step = d->rows;
+    if (!w->b->widths[col] && d->n) {
+        uint64_t each = d->vec->offs[d->all ? d->n : d->sel[d->n - 1] + 1u] / d->rows + 1;
+        if (each * step > PAGE_BYTES) step = PAGE_BYTES / each ? (uint32_t)(PAGE_BYTES / each) : 1;
+    }
+    for (uint32_t row = 0, k = 0; row < d->rows; row += step) {
+        uint32_t end = row + step < d->rows ? row + step : d->rows;
+        uint32_t present = d->n == d->rows ? end - row : row == 0 && end == d->rows ? d->n : count_bits(d->valid, row, end);
+        if (d->n == d->rows) bits_append(w->levels, w->page_values, NULL, end - row);
+        else if (row == 0) bits_append(w->levels, w->page_values, d->valid, end);
+        else
+            for (uint32_t i = row; i < end; i++) {
+                uint64_t bit = wr_bit(d->valid, i);
+                bits_append(w->levels, w->page_values + i - row, &bit, 1);
+            }
+        wr_plain(&w->page, t, d, k, k + present);
+        k += present;
+        w->page_values += end - row, w->page_present += present;
+        if (w->page.n - w->gap >= PAGE_BYTES) WR_TRY(page_end(w, col, seg, ENC_PLAIN, err));
+    }
+    return WR_OK;
+}
+
+static wr_code list_put(writer *w, int col, segment *seg, wr_err *err) {
+    const wr_dense *d = w->dense;
+    int max_def = w->required[col] ? 1 : 2;
+    for (uint32_t row = 0, k = 0; row < d->rows; row++) {
+        bool there = d->n == d->rows || wr_bit(d->valid, row);
+        wr_slice s = there ? wr_dense_bytes(d, k++) : (wr_slice){0};
+        uint32_t n = (uint32_t)(s.n / 4), entries = n ? n : 1;
+        uint16_t *def = (uint16_t *)wr_buf_room(&w->defs, entries * 2), *rep = (uint16_t *)wr_buf_room(&w->reps, entries * 2);
+        if (!def || !rep) return wr_nomem(err, "Parquet levels", entries * 2);
+        for (uint32_t i = 0; i < entries; i++) {
+            def[i] = (uint16_t)(n ? max_def : there ? max_def - 1 : 0);
+            rep[i] = i > 0;
+        }
+        w->defs.n += entries * 2, w->reps.n += entries * 2;
+        if (n) wr_buf_put(&w->page, s.p, s.n);
+        w->page_values += entries, w->page_present += n;
+        if (w->page.n - w->gap + w->defs.n >= PAGE_BYTES) WR_TRY(page_end(w, col, seg, ENC_PLAIN, err));
+    }
+    return WR_OK;
+}
+
+static wr_code column_write(writer *w, int col, const group *g, segment *seg, wr_err *err) {
+    wr_type t = w->b->schema->cols[col].type;
+    bool dict;
+    WR_TRY(dict_build(w, col, g, &dict, err));
+    unsigned width = dict ? wr_width_of(w->dict.entries - 1) : 0;
+    if (dict) {
+        seg->dict_at = w->at;
+        WR_TRY(page_put(w, seg, PAGE_DICTIONARY, w->dict.entries, ENC_PLAIN, wr_buf_view(&w->dict.plain), err));
+    }
+    page_begin(w);
+    for (uint32_t i = g->from; i < g->to; i++) {
+        wr_dense_of(w->b, w->b->chunks[i], col, w->dense);
+        wr_range_add(&seg->range, t, w->dense);
+        if (t.kind == WR_FLOATS) {
+            WR_TRY(list_put(w, col, seg, err));
+        } else if (!dict) {
+            WR_TRY(chunk_put(w, col, seg, err));
+        } else { /* all indexes make one page */
+            bits_append(w->levels, w->page_values, w->dense->n == w->dense->rows ? NULL : w->dense->valid, w->dense->rows);
+            w->page_values += w->dense->rows, w->page_present += w->dense->n;
+        }
+    }
+    if (dict) {
+        wr_buf_u8(&w->page, (uint8_t)width);
+        wr_hybrid(&w->page, w->dict.indexes, w->dict.n, width);
+    }
+    return page_end(w, col, seg, dict ? ENC_RLE_DICTIONARY : ENC_PLAIN, err);
+}
+
+/* ------------------------------------------------------------------ footer */
+
+static int physical(wr_type t) {
+    switch ((wr_kind)t.kind) {
+    case WR_BOOL: return TYPE_BOOLEAN;
+    case WR_INT:
+    case WR_DATE: return TYPE_INT32;
+    case WR_LONG:
+    case WR_TIMESTAMP:
+    case WR_TIMESTAMPTZ: return TYPE_INT64;
+    case WR_FLOAT:
+    case WR_FLOATS: return TYPE_FLOAT;
+    case WR_DOUBLE: return TYPE_DOUBLE;
+    case WR_DECIMAL: return t.precision <= 9 ? TYPE_INT32 : t.precision <= 18 ? TYPE_INT64 : TYPE_FIXED;
+    case WR_STRING:
+    case WR_BINARY: return TYPE_BYTE_ARRAY;
+    }
+    return TYPE_BYTE_ARRAY;
+}
+
+static void empty_struct(wr_th *t, int id) {
+    wr_th s = wr_th_struct(t, id);
+    wr_th_end(&s);
+}
+
+/* SchemaElement.logicalType (field 10), a union */
+static void logical_put(wr_th *el, wr_type t) {
+    wr_th u, s;
+    switch ((wr_kind)t.kind) {
+    case WR_STRING: u = wr_th_struct(el, 10), empty_struct(&u, LOGICAL_STRING), wr_th_end(&u); break;
+    case WR_DATE: u = wr_th_struct(el, 10), empty_struct(&u, LOGICAL_DATE), wr_th_end(&u); break;
+    case WR_FLOATS: u = wr_th_struct(el, 10), empty_struct(&u, LOGICAL_LIST), wr_th_end(&u); break;
+    case WR_DECIMAL:
+        u = wr_th_struct(el, 10);
+        s = wr_th_struct(&u, LOGICAL_DECIMAL);
+        wr_th_i32(&s, 1, t.scale), wr_th_i32(&s, 2, t.precision);
+        wr_th_end(&s), wr_th_end(&u);
+        break;
+    case WR_TIMESTAMP:
+    case WR_TIMESTAMPTZ:
+        u = wr_th_struct(el, 10);
+        s = wr_th_struct(&u, LOGICAL_TIMESTAMP);
+        wr_th_bool(&s, 1, t.kind == WR_TIMESTAMPTZ);
+        wr_th unit = wr_th_struct(&s, 2);
+        empty_struct(&unit, 2); /* microseconds */
+        wr_th_end(&unit), wr_th_end(&s), wr_th_end(&u);
+        break;
+    default: break;
+    }
+}
+
+static int converted(wr_type t) {
+    switch ((wr_kind)t.kind) {
+    case WR_STRING: return CONVERTED_UTF8;
+    case WR_DATE: return CONVERTED_DATE;
+    case WR_DECIMAL: return CONVERTED_DECIMAL;
+    case WR_FLOATS: return CONVERTED_LIST;
+    case WR_TIMESTAMPTZ: return CONVERTED_TIMESTAMP_MICROS; /* always meant an instant: none for wall clocks */
+    default: return -1;
+    }
+}
+
+static void element_put(wr_buf *b, wr_type t, int repetition, const char *name, int32_t id) {
+    wr_th el = {b, 0};
+    bool group_of = t.kind == WR_FLOATS;
+    int conv = converted(t);
+    if (!group_of) wr_th_i32(&el, 1, physical(t));
+    if (physical(t) == TYPE_FIXED) wr_th_i32(&el, 2, wr_decimal_fixed(t.precision));
+    wr_th_i32(&el, 3, repetition);
+    wr_th_str(&el, 4, name);
+    if (group_of) wr_th_i32(&el, 5, 1);
+    if (conv >= 0) wr_th_i32(&el, 6, conv);
+    if (t.kind == WR_DECIMAL) wr_th_i32(&el, 7, t.scale), wr_th_i32(&el, 8, t.precision);
+    wr_th_i32(&el, 9, id);
+    logical_put(&el, t);
+    wr_th_end(&el);
+}
+
+static void schema_put(writer *w, wr_th *file) {
+    const wr_schema *s = w->b->schema;
+    size_t n = 1;
+    for (int i = 0; i < s->ncols; i++) n += s->cols[i].type.kind == WR_FLOATS ? 3 : 1;
+    wr_th_list(file, 2, WR_TH_STRUCT, n);
+    wr_th root = {file->b, 0};
+    wr_th_str(&root, 4, "table");
+    wr_th_i32(&root, 5, s->ncols);
+    wr_th_end(&root);
+    for (int i = 0; i < s->ncols; i++) {
+        const wr_column *c = &s->cols[i];
+        element_put(file->b, c->type, w->required[i] ? REPEAT_REQUIRED : REPEAT_OPTIONAL, c->name, c->id);
+        if (c->type.kind != WR_FLOATS) continue;
+        wr_th list = {file->b, 0};
+        wr_th_i32(&list, 3, REPEAT_REPEATED);
+        wr_th_str(&list, 4, "list");
+        wr_th_i32(&list, 5, 1);
+        wr_th_end(&list);
+        element_put(file->b, (wr_type){.kind = WR_FLOAT}, REPEAT_REQUIRED, "element", WR_ELEMENT_ID_BASE + c->id);
+    }
+}
+
+/* A bound in Parquet's own form: as Iceberg's, but decimals in their physical type. */
+static uint8_t parquet_bound(wr_type t, const wr_range *r, bool upper, const wr_column_stats *s, uint8_t out[80]) {
+    uint8_t n = upper ? s->upper_n : s->lower_n;
+    memcpy(out, upper ? s->upper : s->lower, n);
+    if (t.kind != WR_DECIMAL) return n;
+    if (t.precision <= 18) {
+        int64_t v = upper ? r->imax : r->imin;
+        memcpy(out, &v, 8);
+        return t.precision <= 9 ? 4 : 8;
+    }
+    uint8_t fixed = wr_decimal_fixed(t.precision), be[16];
+    memset(be, out[0] & 0x80 ? 0xff : 0, sizeof be); /* sign-extend the minimal form */
+    memcpy(be + 16 - n, out, n);
+    memcpy(out, be + 16 - fixed, fixed);
+    return fixed;
+}
+
+static void statistics_put(wr_th *meta, wr_type t, const wr_range *r) {
+    wr_column_stats s = {0};
+    uint8_t bound[80];
+    wr_range_stats(r, t, &s);
+    wr_th st = wr_th_struct(meta, 12);
+    wr_th_i64(&st, 3, (int64_t)r->nulls);
+    /* readers that sort NaN above everything would prune it away by a maximum that leaves it out */
+    bool usable = s.has_lower && s.nans == 0;
+    bool bytes = t.kind == WR_STRING || t.kind == WR_BINARY;
+    bool zero = t.kind == WR_FLOAT || t.kind == WR_DOUBLE;
+    wr_range wide = *r;
+    if (usable && zero) { /* parquet.thrift: a zero bound must cover both zeroes */
+        if (wide.fmin == 0) wide.fmin = -0.0;
+        if (wide.fmax == 0) wide.fmax = 0.0;
+        wr_range_stats(&wide, t, &s);
+    }
+    if (usable && s.has_upper) wr_th_binary(&st, 5, wr_slice_of(bound, parquet_bound(t, r, true, &s, bound)));
+    if (usable) wr_th_binary(&st, 6, wr_slice_of(bound, parquet_bound(t, r, false, &s, bound)));
+    if (usable && s.has_upper) wr_th_bool(&st, 7, !bytes || (r->smax.n == s.upper_n && !memcmp(r->smax.p, s.upper, s.upper_n)));
+    if (usable) wr_th_bool(&st, 8, !bytes || r->smin.n == s.lower_n);
+    wr_th_end(&st);
+}
+
+static void encoding_stat(wr_buf *b, int page, int encoding, uint32_t n) {
+    wr_th e = {b, 0};
+    wr_th_i32(&e, 1, page), wr_th_i32(&e, 2, encoding), wr_th_i32(&e, 3, (int32_t)n);
+    wr_th_end(&e);
+}
+
+static void segment_put(writer *w, int col, const segment *seg, wr_buf *b) {
+    const wr_column *c = &w->b->schema->cols[col];
+    bool dict = seg->dict_at != 0, list = c->type.kind == WR_FLOATS;
+    wr_th chunk = {b, 0};
+    wr_th_i64(&chunk, 2, (int64_t)(dict ? seg->dict_at : seg->data_at));
+    wr_th meta = wr_th_struct(&chunk, 3);
+    wr_th_i32(&meta, 1, physical(c->type));
+    wr_th_list(&meta, 2, WR_TH_I32, dict ? 3 : 2);
+    wr_buf_varint(b, wr_th_zigzag(ENC_PLAIN)), wr_buf_varint(b, wr_th_zigzag(ENC_RLE));
+    if (dict) wr_buf_varint(b, wr_th_zigzag(ENC_RLE_DICTIONARY));
+    wr_th_list(&meta, 3, WR_TH_BINARY, list ? 3 : 1);
+    wr_buf_str(b, c->name);
+    if (list) wr_buf_str(b, "list"), wr_buf_str(b, "element");
+    wr_th_i32(&meta, 4, CODEC_ZSTD);
+    wr_th_i64(&meta, 5, (int64_t)seg->values);
+    wr_th_i64(&meta, 6, (int64_t)seg->raw_bytes);
+    wr_th_i64(&meta, 7, (int64_t)seg->bytes);
+    wr_th_i64(&meta, 9, (int64_t)seg->data_at);
+    if (dict) wr_th_i64(&meta, 11, (int64_t)seg->dict_at);
+    statistics_put(&meta, c->type, &seg->range);
+    wr_th_list(&meta, 13, WR_TH_STRUCT, dict ? 2 : 1);
+    if (dict) encoding_stat(b, PAGE_DICTIONARY, ENC_PLAIN, 1);
+    encoding_stat(b, PAGE_DATA, dict ? ENC_RLE_DICTIONARY : ENC_PLAIN, seg->data_pages);
+    wr_th_end(&meta);
+    wr_th_end(&chunk);
+}
+
+static void group_put(writer *w, uint32_t g, wr_buf *b) {
+    int ncols = w->b->schema->ncols;
+    const segment *segs = &w->segs[(size_t)g * (size_t)ncols];
+    uint64_t raw = 0, bytes = 0;
+    wr_th rg = {b, 0};
+    wr_th_list(&rg, 1, WR_TH_STRUCT, (size_t)ncols);
+    for (int i = 0; i < ncols; i++) {
+        segment_put(w, i, &segs[i], b);
+        raw += segs[i].raw_bytes, bytes += segs[i].bytes;
+    }
+    wr_th_i64(&rg, 2, (int64_t)raw);
+    wr_th_i64(&rg, 3, (int64_t)w->groups[g].rows);
+    wr_th_i64(&rg, 5, (int64_t)(segs[0].dict_at ? segs[0].dict_at : segs[0].data_at));
+    wr_th_i64(&rg, 6, (int64_t)bytes);
+    if (g <= INT16_MAX) wr_th_i16(&rg, 7, (int16_t)g);
+    wr_th_end(&rg);
+}
+
+static wr_code footer_write(writer *w, const char *metadata, wr_err *err) {
+    const wr_schema *s = w->b->schema;
+    WR_AUTO_BUF wr_buf b = WR_BUF_INIT;
+    wr_th f = {&b, 0};
+    wr_th_i32(&f, 1, 1);
+    schema_put(w, &f);
+    wr_th_i64(&f, 3, (int64_t)wr_batch_live_rows(w->b));
+    wr_th_list(&f, 4, WR_TH_STRUCT, w->ngroups);
+    for (uint32_t g = 0; g < w->ngroups; g++) group_put(w, g, &b);
+    if (metadata) {
+        wr_th_list(&f, 5, WR_TH_STRUCT, 1);
+        wr_th kv = {&b, 0};
+        wr_th_str(&kv, 1, "iceberg.schema");
+        wr_th_str(&kv, 2, metadata);
+        wr_th_end(&kv);
+    }
+    wr_th_str(&f, 6, "weir version " WEIR_VERSION);
+    wr_th_list(&f, 7, WR_TH_STRUCT, (size_t)s->ncols); /* without it min_value and max_value are void */
+    for (int i = 0; i < s->ncols; i++) {
+        wr_th order = {&b, 0};
+        empty_struct(&order, 1);
+        wr_th_end(&order);
+    }
+    wr_th_end(&f);
+    size_t n = b.n;
+    if (n > INT32_MAX) return wr_fail(err, WR_E_LIMIT, WR_RETRY_NO, "a footer of %zu bytes is above what Parquet allows", n);
+    wr_buf_u32(&b, (uint32_t)n);
+    wr_buf_put(&b, MAGIC, 4);
+    WR_TRY(wr_buf_check(&b, "Parquet footer", err));
+    return out_put(w, wr_buf_view(&b), err);
+}
+
+/* ------------------------------------------------------------------ all of it */
+
+static void writer_close(writer *w) {
+    if (w->fd >= 0) close(w->fd);
+    ZSTD_freeCCtx(w->zstd);
+    wr_dict_free(&w->dict);
+    wr_free(w->required);
+    wr_free(w->groups);
+    wr_free(w->segs);
+    wr_free(w->dense);
+    wr_free(w->levels);
+    wr_buf *bufs[] = {&w->out, &w->packed, &w->header, &w->page, &w->defs, &w->reps};
+    for (size_t i = 0; i < sizeof bufs / sizeof *bufs; i++) wr_buf_free(bufs[i]);
+}
+
+/* Row groups are whole chunks; those without a live row fall away. */
+static void groups_cut(writer *w, uint64_t group_rows) {
+    group g = {0};
+    for (uint32_t i = 0; i < w->b->nchunks; i++) {
+        g.to = i + 1;
+        g.rows += w->b->chunks[i]->rows - w->b->chunks[i]->ndead;
+        if (g.rows && (g.rows >= group_rows || i + 1 == w->b->nchunks)) {
+            w->groups[w->ngroups++] = g;
+            g = (group){.from = i + 1};
+        }
+    }
+}
+
+static bool column_has_null(const wr_batch *b, int col) {
+    for (uint32_t i = 0; i < b->nchunks; i++)
+        if (b->chunks[i]->vecs[col].has_null) return true;
+    return false;
+}
+
+static wr_code writer_open(writer *w, const wr_parquet_options *o, wr_err *err) {
+    const wr_batch *b = w->b;
+    size_t ncols = (size_t)b->schema->ncols;
+    w->level = o && o->zstd_level ? o->zstd_level : 1;
+    w->required = wr_calloc(ncols, sizeof *w->required);
+    w->groups = wr_calloc(b->nchunks + 1u, sizeof *w->groups);
+    w->dense = wr_malloc(sizeof *w->dense);
+    if (!w->required || !w->groups || !w->dense) return wr_nomem(err, "Parquet writer", sizeof *w->dense);
+    for (size_t i = 0; i < ncols; i++) w->required[i] = !b->schema->cols[i].nullable && !column_has_null(b, (int)i);
+    groups_cut(w, o && o->row_group_rows ? o->row_group_rows : GROUP_ROWS);
+    uint64_t rows = 1;
+    for (uint32_t g = 0; g < w->ngroups; g++)
+        if (w->groups[g].rows > rows) rows = w->groups[g].rows;
+    w->segs = wr_calloc(w->ngroups * ncols + 1, sizeof *w->segs);
+    w->levels = wr_calloc(rows / 64 + 2, sizeof *w->levels);
+    w->gap = rows / 8 + 16; /* length, run header, a bit per row */
+    w->zstd = ZSTD_createCCtx();
+    if (!w->segs || !w->levels || !w->zstd) return wr_nomem(err, "Parquet writer", rows / 8);
+    size_t bad = ZSTD_CCtx_setParameter(w->zstd, ZSTD_c_compressionLevel, w->level);
+    if (ZSTD_isError(bad)) return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "zstd level %d: %s", w->level, ZSTD_getErrorName(bad));
+    return WR_OK;
+}
+
+static wr_code file_write(writer *w, const wr_parquet_options *o, wr_err *err) {
+    size_t ncols = (size_t)w->b->schema->ncols;
+    WR_TRY(out_put(w, wr_slice_of(MAGIC, 4), err));
+    for (uint32_t g = 0; g < w->ngroups; g++)
+        for (size_t i = 0; i < ncols; i++) {
+            wr_code rc = column_write(w, (int)i, &w->groups[g], &w->segs[g * ncols + i], err);
+            if (rc != WR_OK) return wr_err_in(err, "column %s", w->b->schema->cols[i].name);
+        }
+    WR_TRY(footer_write(w, o ? o->metadata : NULL, err));
+    WR_TRY(out_flush(w, err));
+    if (fsync(w->fd)) return file_fail(w, "fsync", errno, err);
+    return WR_OK;
+}
+
+static wr_code stats_collect(const writer *w, wr_parquet_file *f, wr_err *err) {
+    const wr_schema *s = w->b->schema;
+    f->ncols = s->ncols;
+    f->rows = wr_batch_live_rows(w->b);
+    f->bytes = w->at;
+    f->nsplits = (int)w->ngroups;
+    f->cols = wr_calloc((size_t)s->ncols, sizeof *f->cols);
+    f->splits = wr_calloc(w->ngroups + 1u, sizeof *f->splits);
+    if (!f->cols || !f->splits) return wr_nomem(err, "statistics", (size_t)s->ncols * sizeof *f->cols);
+    for (uint32_t g = 0; g < w->ngroups; g++) {
+        const segment *first = &w->segs[(size_t)g * (size_t)s->ncols];
+        f->splits[g] = (int64_t)(first->dict_at ? first->dict_at : first->data_at);
+    }
+    for (int i = 0; i < s->ncols; i++) {
+        wr_type t = s->cols[i].type;
+        wr_range r = {0};
+        f->cols[i].field_id = s->cols[i].id + (t.kind == WR_FLOATS ? WR_ELEMENT_ID_BASE : 0);
+        for (uint32_t g = 0; g < w->ngroups; g++) {
+            const segment *seg = &w->segs[(size_t)g * (size_t)s->ncols + (size_t)i];
+            wr_range_merge(&r, t, &seg->range);
+            f->cols[i].bytes += seg->bytes;
+        }
+        wr_range_stats(&r, t, &f->cols[i]);
+    }
     return WR_OK;
 }
 
 void wr_parquet_file_clear(wr_parquet_file *f) {
     wr_free(f->cols);
+    wr_free(f->splits);
     *f = (wr_parquet_file){0};
+}
+
+wr_code wr_parquet_write(wr_engine *e, const wr_batch *b, const char *path, const wr_parquet_options *opts,
+                         wr_parquet_file *ret_file, wr_err *err) {
+    WR_CLEANUP(writer_close) writer w = {.b = b, .path = path, .fd = -1};
+    wr_parquet_file f = {0};
+    wr_code rc = writer_open(&w, opts, err);
+    bool created = false;
+    if (rc == WR_OK) {
+        w.fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        created = w.fd >= 0;
+        if (!created) rc = file_fail(&w, "open", errno, err);
+    }
+    if (rc == WR_OK) rc = file_write(&w, opts, err);
+    if (rc == WR_OK) rc = stats_collect(&w, &f, err);
+    if (rc != WR_OK) {
+        if (created) unlink(path);
+        wr_parquet_file_clear(&f);
+        return wr_err_in(err, "write %s", path);
+    }
+    *ret_file = f;
+    return WR_OK;
 }

@@ -53,6 +53,8 @@ typedef struct wr_parquet_file {
     uint64_t rows, bytes;
     int ncols;                      /* leaf fields: WR_FLOATS has field id of the list's element in `element_id` order */
     wr_column_stats *cols;
+    int nsplits;                    /* row groups */
+    int64_t *splits;                /* where each begins: Iceberg's split_offsets */
 } wr_parquet_file;
 void wr_parquet_file_clear(wr_parquet_file *f);
 
