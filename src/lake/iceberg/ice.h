@@ -14,7 +14,10 @@
 #define WR_ICE_MAIN "main"
 #define WR_ICE_LOAD "weir-load"
 
-/* One content file as a manifest entry describes it. */
+/* In wr_column_stats of files that others wrote: the manifest does not say. Not written. */
+#define WR_STAT_UNKNOWN UINT64_MAX
+
+/* One content file as a manifest entry describes it. Callers make theirs with wr_ice_file_new. */
 typedef enum wr_ice_content { WR_ICE_DATA = 0, WR_ICE_POS_DELETES = 1 /* a v2 position-delete file, or a v3 deletion vector in Puffin */, WR_ICE_EQ_DELETES = 2 } wr_ice_content;
 typedef struct wr_ice_file {
     uint8_t content;
@@ -28,7 +31,10 @@ typedef struct wr_ice_file {
     /* deletes: */
     char *referenced;            /* data file path, NULL when not file-scoped */
     int64_t content_offset, content_size; /* deletion vector blob in the Puffin file; -1 otherwise */
+    struct wr_ice_extra *extra;  /* private: what a rewritten entry keeps; NULL in files of ours */
 } wr_ice_file;
+/* A new file: content and a copy of path; everything else absent (-1, NULL, 0). NULL when memory is out. */
+wr_ice_file *wr_ice_file_new(wr_ice_content content, const char *path);
 void wr_ice_file_free(wr_ice_file *f);
 
 typedef struct wr_ice_table wr_ice_table; /* metadata of one table as loaded; unknown JSON members are kept through rewrites */
@@ -47,6 +53,8 @@ wr_code wr_ice_load_file(const char *metadata_location, wr_ice_table **ret_table
  * write.metadata.previous-versions-max, weir.pipeline, weir.table-id). */
 wr_code wr_ice_new(const char *ns, const char *name, const char *location, int format_version, const wr_schema *schema, wr_ice_table **ret_table, wr_err *err);
 void wr_ice_table_free(wr_ice_table *t);
+/* A location for a new table: <warehouse>/<ns>/<name>-<8 hex digits>, escaped so that any name is a safe path (~XX, see metadata.c). */
+wr_code wr_ice_new_location(const char *warehouse, const char *ns, const char *name, char **ret_location, wr_err *err);
 
 const char *wr_ice_uuid(const wr_ice_table *t);
 const char *wr_ice_location(const wr_ice_table *t);
@@ -59,6 +67,8 @@ int64_t wr_ice_snapshot_time_us(const wr_ice_table *t, int64_t snapshot_id);
 int wr_ice_snapshot_count(const wr_ice_table *t);
 /* The table's current schema as Weir's (nested/unsupported types: WR_E_UNSUPPORTED naming the column). key columns from identifier-field-ids or, when we wrote it, property weir.schema (our schema JSON, exact). */
 wr_code wr_ice_schema(const wr_ice_table *t, wr_schema **ret_schema, wr_err *err);
+/* Schema of a branch's head: what a load under way takes. WR_E_NOTFOUND when there is no such branch. */
+wr_code wr_ice_ref_schema(const wr_ice_table *t, const char *ref, wr_schema **ret_schema, wr_err *err);
 /* Live files of a snapshot, by reading manifest list and manifests: data and deletes. Owned array. Paths resolved to local paths by wr_ice_local_path when opened. */
 wr_code wr_ice_live_files(const wr_ice_table *t, int64_t snapshot_id, wr_ice_file ***ret_files, int *ret_n, wr_err *err);
 /* Every path a snapshot needs: the table's present metadata file, the manifest list, its manifests, live data and delete files. */
@@ -72,6 +82,11 @@ typedef struct wr_ice_dv { const char *referenced; const void *bitmap /* const r
 wr_code wr_puffin_write(const char *path, wr_ice_dv *dvs, int n, uint64_t *ret_bytes, wr_err *err);
 /* Reads a delete file's positions (Puffin DV, or v2 Parquet position deletes through the engine), only those of `data_path`. ret is roaring_bitmap_t*, owned. */
 wr_code wr_ice_read_deletes(wr_engine *e, const wr_ice_file *del, const char *data_path, void **ret_bitmap, wr_err *err);
+
+/* Deletes of a table in its format: v3 deletion vectors (small ones share one Puffin file, those above 64 KiB have their own), v2
+ * position deletes (Parquet, one file per data file; e is used for these only). Files go to <location>/data, announced in the journal
+ * first, durable on return. Sorts dvs; (*ret_files)[i] belongs to dvs[i], ready for wr_ice_edit.added. n > 0. Owned array and files. */
+wr_code wr_ice_write_deletes(wr_engine *e, wr_state *state, const wr_ice_table *t, wr_ice_dv *dvs, int n, wr_ice_file ***ret_files, wr_err *err);
 
 /* ---- edits: one new snapshot of one table */
 typedef struct wr_ice_edit {
