@@ -1,0 +1,299 @@
+/* Cursors of the snapshot: their literal forms and the conditions of a chunk. See snapshot.h. */
+#include "snapshot.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include "weir/base/mem.h"
+
+enum { LABELS_MAX = 2000 }; /* more than that in an IN list is slower than looking at every key */
+
+static bool all_of(wr_slice v, const char *set) {
+    if (v.n == 0) return false;
+    for (size_t i = 0; i < v.n; i++)
+        if (!v.p[i] || !strchr(set, v.p[i])) return false;
+    return true;
+}
+
+static bool is_hex(wr_slice v) {
+    if (v.n < 1 || v.p[0] != 'x' || v.n % 2 == 0) return false;
+    for (size_t i = 1; i < v.n; i++)
+        if (!isxdigit(v.p[i])) return false;
+    return true;
+}
+
+static bool is_number(wr_slice v, bool fraction) {
+    size_t i = v.n && v.p[0] == '-' ? 1 : 0, digits = 0, dots = 0;
+    for (; i < v.n; i++) {
+        if (isdigit(v.p[i])) digits++;
+        else if (v.p[i] == '.' && fraction) dots++;
+        else return false;
+    }
+    return digits > 0 && dots <= 1;
+}
+
+static bool is_real(wr_slice v) { /* -d.ddde+dd, nothing that strtod would take beyond it (nan, hex) */
+    return all_of(v, "0123456789.-+e") && isdigit(v.p[v.n - 1]);
+}
+
+wr_code wr_my_key_literal(const wr_my_col *c, wr_slice v, wr_buf *sql, wr_err *err) {
+    bool ok = false;
+    switch (c->kind) {
+    case MY_TINYINT: case MY_SMALLINT: case MY_MEDIUMINT: case MY_INT: case MY_BIGINT: case MY_YEAR: case MY_BIT: case MY_ENUM: case MY_SET:
+        if ((ok = is_number(v, false))) wr_buf_put(sql, v.p, v.n);
+        break;
+    case MY_DECIMAL:
+        if ((ok = is_number(v, true))) wr_buf_put(sql, v.p, v.n);
+        break;
+    case MY_FLOAT: case MY_DOUBLE:
+        if ((ok = is_real(v))) wr_buf_put(sql, v.p, v.n);
+        break;
+    case MY_DATE: case MY_DATETIME: case MY_TIMESTAMP: case MY_TIME:
+        if ((ok = all_of(v, "0123456789-:. "))) wr_buf_printf(sql, "'%.*s'", (int)v.n, (const char *)v.p);
+        break;
+    case MY_UUID: case MY_INET4: case MY_INET6:
+        if ((ok = all_of(v, "0123456789abcdefABCDEF-:."))) wr_buf_printf(sql, "'%.*s'", (int)v.n, (const char *)v.p);
+        break;
+    case MY_CHAR: case MY_VARCHAR: case MY_TEXT:
+        if (!(ok = is_hex(v) && c->charset)) break;
+        wr_buf_printf(sql, "_%s x'%.*s'", c->charset, (int)v.n - 1, (const char *)v.p + 1);
+        if (c->collation) wr_buf_printf(sql, " COLLATE %s", c->collation);
+        break;
+    case MY_BINARY: case MY_VARBINARY: case MY_BLOB: case MY_GEOMETRY: case MY_VECTOR:
+        if ((ok = is_hex(v))) wr_buf_printf(sql, "x'%.*s'", (int)v.n - 1, (const char *)v.p + 1);
+        break;
+    case MY_JSON: break; /* cannot be a key */
+    }
+    if (!ok) return wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "snapshot cursor: '%.*s' is no value of key column %s (%s)", v.n > 60 ? 60 : (int)v.n, (const char *)v.p, c->name, c->column_type ? c->column_type : "?");
+    return WR_OK;
+}
+
+typedef struct tuple {
+    int n;
+    wr_slice v[WR_KEY_PARTS_MAX];
+} tuple;
+
+static wr_code split(const wr_my_key *k, const char *text, tuple *ret, wr_err *err) {
+    ret->n = 0;
+    if (!text || !*text) return WR_OK;
+    for (const char *p = text;;) {
+        size_t n = strcspn(p, ",");
+        if (ret->n >= k->n) return wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "snapshot cursor '%.100s' has more values than the key's %d columns", text, k->n);
+        ret->v[ret->n++] = wr_slice_of(p, n);
+        if (!p[n]) return WR_OK;
+        p += n + 1;
+    }
+}
+
+static void put_name(wr_buf *b, const wr_my_col *c) { wr_my_quote_name(b, c->name); }
+
+static uint64_t number_of(wr_slice v) {
+    char t[32];
+    snprintf(t, sizeof t, "%.*s", (int)v.n, (const char *)v.p);
+    return strtoull(t, NULL, 10);
+}
+
+/* The literal to compare ENUM column c with label number i (1..). */
+static void put_label(wr_buf *b, const wr_my_col *c, int i) {
+    const char *t = c->labels[i - 1];
+    wr_buf_printf(b, "_utf8mb4 x'");
+    for (; *t; t++) wr_buf_printf(b, "%02x", (unsigned char)*t);
+    wr_buf_printf(b, "'");
+}
+
+/* ENUM's order is that of its numbers, while comparisons with < and > go by text and use no index: name the labels instead. */
+static bool by_labels(const wr_my_col *c) { return c->kind == MY_ENUM && c->nlabels > 0 && c->nlabels <= LABELS_MAX && (!c->charset || strcmp(c->charset, "binary") != 0); }
+
+static wr_code put_eq(wr_buf *b, const wr_my_col *c, wr_slice v, wr_err *err) {
+    if (c->kind == MY_ENUM || c->kind == MY_SET) {
+        WR_AUTO_BUF wr_buf check = WR_BUF_INIT;
+        WR_TRY(wr_my_key_literal(c, v, &check, err));
+        uint64_t i = number_of(v);
+        put_name(b, c);
+        if (by_labels(c) && i >= 1 && i <= (uint64_t)c->nlabels) {
+            wr_buf_printf(b, " = ");
+            put_label(b, c, (int)i);
+            return WR_OK;
+        }
+        wr_buf_printf(b, " + 0 = %llu", (unsigned long long)i);
+        return WR_OK;
+    }
+    put_name(b, c);
+    wr_buf_printf(b, " = ");
+    return wr_my_key_literal(c, v, b, err);
+}
+
+/* lo < c and c < hi (c <= hi); either may be missing (p NULL). *ret_empty: no value can match. */
+static wr_code put_between(wr_buf *b, const wr_my_col *c, wr_slice lo, wr_slice hi, bool hi_too, bool *ret_empty, wr_err *err) {
+    *ret_empty = false;
+    if (c->kind == MY_ENUM || c->kind == MY_SET) {
+        WR_AUTO_BUF wr_buf check = WR_BUF_INIT;
+        if (lo.p) WR_TRY(wr_my_key_literal(c, lo, &check, err));
+        if (hi.p) WR_TRY(wr_my_key_literal(c, hi, &check, err));
+        uint64_t from = lo.p ? number_of(lo) + 1 : 0, to = hi.p ? number_of(hi) - (hi_too ? 0 : 1) : UINT64_MAX;
+        if (from > to || (hi.p && !hi_too && number_of(hi) == 0) || (lo.p && from == 0)) return *ret_empty = true, WR_OK;
+        if (lo.p && by_labels(c)) { /* without lower bound number 0 (the invalid value '') belongs to it, which only + 0 finds surely */
+            if (to > (uint64_t)c->nlabels) to = (uint64_t)c->nlabels;
+            if (from > to) return *ret_empty = true, WR_OK;
+            put_name(b, c);
+            wr_buf_printf(b, " IN (");
+            for (uint64_t i = from; i <= to; i++) {
+                if (i > from) wr_buf_printf(b, ", ");
+                put_label(b, c, (int)i);
+            }
+            wr_buf_printf(b, ")");
+            return WR_OK;
+        }
+        if (lo.p) put_name(b, c), wr_buf_printf(b, " + 0 >= %llu", (unsigned long long)from);
+        if (lo.p && hi.p) wr_buf_printf(b, " AND ");
+        if (hi.p) put_name(b, c), wr_buf_printf(b, " + 0 <= %llu", (unsigned long long)to);
+        return WR_OK;
+    }
+    if (lo.p) {
+        put_name(b, c);
+        wr_buf_printf(b, " > ");
+        WR_TRY(wr_my_key_literal(c, lo, b, err));
+    }
+    if (lo.p && hi.p) wr_buf_printf(b, " AND ");
+    if (hi.p) {
+        put_name(b, c);
+        wr_buf_printf(b, hi_too ? " <= " : " < ");
+        WR_TRY(wr_my_key_literal(c, hi, b, err));
+    }
+    return WR_OK;
+}
+
+/* Two texts may differ as bytes and be equal for the server. */
+static bool is_fuzzy(const wr_my_col *c) {
+    return c->kind == MY_CHAR || c->kind == MY_VARCHAR || c->kind == MY_TEXT || c->kind == MY_FLOAT || c->kind == MY_DOUBLE || c->kind == MY_BINARY;
+}
+
+typedef struct cond_list {
+    char **v;
+    int n, cap;
+} cond_list;
+
+static wr_code add_cond(cond_list *l, wr_buf *b, wr_err *err) {
+    const char *text = wr_buf_cstr(b);
+    if (!text) return wr_nomem(err, "a chunk's condition", b->n);
+    if (l->n == l->cap) {
+        int cap = l->cap ? l->cap * 2 : 8;
+        char **v = wr_realloc(l->v, (size_t)cap * sizeof *v);
+        if (!v) return wr_nomem(err, "a chunk's conditions", (size_t)cap * sizeof *v);
+        l->v = v;
+        l->cap = cap;
+    }
+    if (!(l->v[l->n] = wr_strdup(text))) return wr_nomem(err, "a chunk's condition", b->n);
+    l->n++;
+    return WR_OK;
+}
+
+static wr_code put_prefix(wr_buf *b, const wr_my_key *k, const tuple *t, int n, wr_err *err) {
+    for (int i = 0; i < n; i++) {
+        WR_TRY(put_eq(b, k->col[i], t->v[i], err));
+        wr_buf_printf(b, " AND ");
+    }
+    return WR_OK;
+}
+
+/* key <= u as one condition, for the fuzzy case. */
+static wr_code put_upto(wr_buf *b, const wr_my_key *k, const tuple *u, int from, wr_err *err) {
+    static const wr_slice none = {0};
+    bool empty;
+    int depth = 0;
+    for (int i = from; i < u->n; i++) {
+        bool last = i == u->n - 1;
+        wr_buf_printf(b, "(");
+        size_t at = b->n;
+        WR_TRY(put_between(b, k->col[i], none, u->v[i], last, &empty, err));
+        if (empty || b->n == at) wr_buf_printf(b, empty ? "FALSE" : "TRUE");
+        if (last) wr_buf_printf(b, ")");
+        else {
+            wr_buf_printf(b, " OR (");
+            WR_TRY(put_eq(b, k->col[i], u->v[i], err));
+            wr_buf_printf(b, " AND ");
+            depth++;
+        }
+    }
+    for (int i = 0; i < depth; i++) wr_buf_printf(b, "))");
+    return WR_OK;
+}
+
+static wr_code conditions(const wr_my_key *k, const tuple *a, const tuple *u, cond_list *l, wr_err *err) {
+    static const wr_slice none = {0};
+    WR_AUTO_BUF wr_buf b = WR_BUF_INIT;
+    bool empty;
+    if (a->n == 0 && u->n == 0) return add_cond(l, &b, err);
+    int p = 0; /* leading values in common */
+    while (p < a->n && p < u->n && wr_slice_eq(a->v[p], u->v[p])) p++;
+    if (u->n > 0 && p == a->n && a->n > 0) return WR_OK; /* upto is at or under after's prefix */
+    /* p == u->n: the range lies within upto's prefix, the rest of `after` is the only bound. */
+    bool open = p == u->n;
+    bool fuzzy = !open && p < a->n && is_fuzzy(k->col[p]);
+    for (int i = a->n - 1; i > p || (open && i == p && i >= 0); i--) { /* after's own neighbourhood, innermost first */
+        wr_buf_clear(&b);
+        WR_TRY(put_prefix(&b, k, a, i, err));
+        WR_TRY(put_between(&b, k->col[i], a->v[i], none, false, &empty, err));
+        if (empty) continue;
+        if (fuzzy) {
+            wr_buf_printf(&b, " AND ");
+            WR_TRY(put_upto(&b, k, u, p, err));
+        }
+        WR_TRY(add_cond(l, &b, err));
+    }
+    if (open) return WR_OK;
+    wr_slice lo = p < a->n ? a->v[p] : none;
+    wr_buf_clear(&b); /* between the two */
+    WR_TRY(put_prefix(&b, k, u, p, err));
+    WR_TRY(put_between(&b, k->col[p], lo, u->v[p], p == u->n - 1, &empty, err));
+    if (!empty) WR_TRY(add_cond(l, &b, err));
+    for (int i = p + 1; i < u->n; i++) { /* upto's neighbourhood, outermost first */
+        wr_buf_clear(&b);
+        WR_TRY(put_prefix(&b, k, u, i, err));
+        WR_TRY(put_between(&b, k->col[i], none, u->v[i], i == u->n - 1, &empty, err));
+        if (empty) continue;
+        if (fuzzy) { /* equal for the server after all: these rows belong to after's neighbourhood, where they were */
+            wr_buf_printf(&b, " AND ");
+            WR_TRY(put_between(&b, k->col[p], lo, none, false, &empty, err));
+        }
+        WR_TRY(add_cond(l, &b, err));
+    }
+    return WR_OK;
+}
+
+wr_code wr_my_key_conditions(const wr_my_key *k, const char *after, const char *upto, char ***ret_conds, int *ret_n, wr_err *err) {
+    tuple a, u;
+    WR_TRY(split(k, after, &a, err));
+    WR_TRY(split(k, upto, &u, err));
+    cond_list l = {0};
+    wr_code rc = conditions(k, &a, &u, &l, err);
+    if (rc != WR_OK) {
+        wr_my_conditions_free(l.v, l.n);
+        return rc;
+    }
+    *ret_conds = l.v;
+    *ret_n = l.n;
+    return WR_OK;
+}
+
+void wr_my_conditions_free(char **conds, int n) {
+    for (int i = 0; i < n; i++) wr_free(conds[i]);
+    wr_free(conds);
+}
+
+void wr_key_range_clear(wr_key_range *r) {
+    wr_free(r->after);
+    wr_free(r->upto);
+    *r = (wr_key_range){0};
+}
+
+void wr_my_create_normalise(char *text) {
+    /* It stands among the table options, behind the last closing parenthesis at the start of a line; names and comments cannot hold an unquoted newline there. */
+    char *options = NULL;
+    for (char *p = text; (p = strstr(p, "\n)")) != NULL; p++) options = p;
+    char *at = options ? strstr(options, " AUTO_INCREMENT=") : NULL;
+    if (!at) return;
+    char *end = at + strlen(" AUTO_INCREMENT=");
+    while (isdigit((unsigned char)*end)) end++;
+    memmove(at, end, strlen(end) + 1);
+}
