@@ -13,15 +13,23 @@ typedef struct wr_catalogue wr_catalogue;
 typedef struct wr_capture wr_capture;
 wr_code wr_capture_new(const char *const *capture, int ncapture, const char *const *exclude, int nexclude, wr_capture **ret, wr_err *err);
 void wr_capture_free(wr_capture *c);
+/* lower_case_table_names of the server: 0 = names of databases and tables compare exactly (the default), 1 and 2 = without case. */
+void wr_capture_set_lower_case(wr_capture *c, int lower_case_table_names);
+int wr_capture_lower_case(const wr_capture *c);
 bool wr_capture_matches(const wr_capture *c, const char *db, const char *name);
-/* gh-ost's and pt-osc's helper tables: _t_gho, _t_ghc, _t_del, _t_new, _t_old (also numbered and shortened forms). On yes, ret_base gets "t"; NULL allowed. */
+/* True when a capture pattern names this very table (no metacharacters in it): then it is meant, whatever its name looks like. */
+bool wr_capture_names(const wr_capture *c, const char *db, const char *name);
+/* gh-ost's and pt-osc's helper tables: _t_gho, _t_ghc, _t_del, _t_new, _t_old (also numbered and shortened forms). On yes, ret_base gets "t"; NULL allowed.
+ * A table with such a name is a helper, and not captured, when its base is a captured table at the moment the helper appears, unless wr_capture_names it. */
 bool wr_is_shadow_name(const char *name, char *ret_base, size_t base_cap);
+bool wr_is_shadow_of(const char *name, const char *base); /* the forms that have more than one possible base included */
 
 wr_code wr_catalogue_new(const wr_capture *capture, wr_my_types types, wr_flavor flavor, wr_catalogue **ret, wr_err *err);
 void wr_catalogue_free(wr_catalogue *c);
 
 /* Reads definitions from information_schema: all captured tables (db = NULL), or one table. Every BASE TABLE, views and sequences left out. *ret_tables: owned array of
- * owned tables, without ids. Needs only SELECT on the tables concerned. */
+ * owned tables, finished, without a table id, columns numbered from 1; helpers of online schema changes have captured = false. With a name: also a table that is not captured; *ret_n = 0 when there is
+ * no such table. Needs only SELECT on the tables concerned. */
 wr_code wr_catalogue_read_server(MYSQL *m, const wr_capture *capture, wr_my_types types, wr_flavor flavor, const char *db, const char *name,
                                  wr_my_table ***ret_tables, int *ret_n, wr_err *err);
 /* Same columns, types, charsets, labels, key, in the same order (ids and versions aside). On no, why (may be NULL) names the first difference. */
@@ -29,6 +37,10 @@ bool wr_my_table_same(const wr_my_table *a, const wr_my_table *b, char *why, siz
 
 /* Takes the table over; gives it id, version 1 and column ids when it has none. */
 wr_code wr_catalogue_add(wr_catalogue *c, wr_my_table *t, wr_err *err);
+/* A transaction of the stream was handed over (commit) or will be read again (rollback): what its DDL did to the catalogue stays or is undone.
+ * The stream calls commit after every sink.commit that succeeded, and rollback before sink.abort and whenever it starts. */
+void wr_catalogue_commit(wr_catalogue *c);
+void wr_catalogue_rollback(wr_catalogue *c);
 void wr_catalogue_set_next_id(wr_catalogue *c, uint32_t next_table_id);
 wr_code wr_catalogue_restore(wr_catalogue *c, const wr_ddl *ddl, wr_err *err);
 wr_code wr_catalogue_each(wr_catalogue *c, wr_code (*fn)(void *ctx, const wr_my_table *t, wr_err *err), void *ctx, wr_err *err);
@@ -52,6 +64,9 @@ typedef struct wr_statement {
     wr_slice sql;               /* in `charset` */
     const char *charset;        /* character_set_client of the event: "utf8mb4", "gbk", ... NULL = utf8mb4 */
     const char *collation_server; /* NULL = unknown */
+    const char *time_zone;      /* of the session ("+00:00", "SYSTEM"), NULL = unknown: then literal defaults of TIMESTAMP columns are read from the server */
+    uint64_t session;           /* thread id of the event: temporary tables belong to it; 0 = unknown */
+    int explicit_timestamp;     /* MySQL's explicit_defaults_for_timestamp of the event: 1 on, 0 off, -1 unknown (taken as on for MySQL 8+ and MariaDB 10.10+) */
     uint64_t sql_mode;          /* ANSI_QUOTES (4), NO_BACKSLASH_ESCAPES (0x100000 MariaDB and MySQL) matter */
     bool is_mariadb;
     uint32_t server_version;    /* 101119, 90704: decides which executable comments count */

@@ -30,8 +30,8 @@ typedef struct wr_my_col {
     bool compressed;          /* MariaDB COMPRESSED column */
     bool hidden;              /* exists in the binlog, not in the lake: period columns of system versioning */
     bool has_default;         /* a literal default, in default_text (NULL text = DEFAULT NULL) */
-    char *default_text;       /* literal as text, unquoted, UTF-8; what the server would store in old rows at ADD COLUMN */
-    bool default_expr;        /* not a literal: CURRENT_TIMESTAMP, uuid(), ... */
+    char *default_text;       /* canonical text of the literal, UTF-8 (docs/formats/mysql-def.md): numbers as digits, BIT as its number, bytes as 0x..., TIMESTAMP in UTC */
+    bool default_expr;        /* not a literal (CURRENT_TIMESTAMP, uuid(), ...), or one whose stored value is not certain */
     int key_ord;              /* 1.. in the PRIMARY KEY */
 } wr_my_col;
 
@@ -42,10 +42,16 @@ typedef struct wr_my_table {
     char *db, *name;
     char *charset, *collation; /* defaults for new text columns */
     char *engine;             /* "InnoDB", may be NULL */
+    char *db_collation;       /* the database's default when the table was read from the server, NULL = not known; not persisted */
     bool captured;            /* matches the patterns and is no shadow table */
     bool versioned;           /* MariaDB WITH SYSTEM VERSIONING */
     bool fk_cascade_child;    /* a foreign key with CASCADE/SET NULL changes its rows without row events on some servers */
     wr_my_col *cols; int ncols;
+    /* Remembered tables (captured = false), see README.md "Online schema change": */
+    uint32_t like_of;         /* captured table whose column ids this one shares (CREATE ... LIKE), 0 = none */
+    int32_t like_next;        /* ids below it are the shared ones */
+    uint32_t away_of;         /* this is captured table `away_of` under a helper's name, in the middle of a swap; 0 = no */
+    bool doubt;               /* its rows may differ from those of like_of in more than its columns: a swap needs a reload */
     /* derived, made by wr_my_table_finish: */
     wr_schema *schema;        /* lake schema; columns in table order without hidden ones */
     int *lake_col;            /* [ncols] index into schema or -1 */
@@ -59,6 +65,17 @@ void wr_my_table_free(wr_my_table *t);
 wr_type wr_my_lake_type(const wr_my_col *c, wr_my_types types);
 /* Makes schema and lake_col from cols; converts literal defaults into wr_column.initial where add_initial[i] is set (may be NULL). */
 wr_code wr_my_table_finish(wr_my_table *t, wr_my_types types, const bool *add_initial, wr_err *err);
+/* What a row that was there before the column has in it, as the server fills it at ADD COLUMN. NONE: null, nothing to do.
+ * VALUE: *ret (bytes live in scratch). UNKNOWN: depends on the server (expression, AUTO_INCREMENT, generated, a literal whose
+ * conversion is not certain). */
+typedef enum wr_my_initial { WR_MY_INITIAL_NONE = 0, WR_MY_INITIAL_VALUE, WR_MY_INITIAL_UNKNOWN } wr_my_initial;
+wr_my_initial wr_my_col_initial(const wr_my_col *c, wr_my_types types, wr_value *ret, wr_buf *scratch);
+bool wr_my_name_eq(const char *a, const char *b); /* names of columns: without case */
+wr_my_col *wr_my_table_find_col(const wr_my_table *t, const char *name); /* names compare without case; NULL when absent */
+void wr_my_col_clear(wr_my_col *c); /* frees what it owns, zeroes it */
+bool wr_my_col_copy(wr_my_col *dst, const wr_my_col *src); /* deep; false = memory is out, dst is zero */
+/* An owned event (wr_ddl_clear) with the table's definition; schema and def by kind as wr_ddl says. why may be NULL. */
+wr_code wr_my_table_ddl(const wr_my_table *t, wr_ddl_kind kind, wr_ddl_rows rows, const char *why, wr_ddl *ret_ddl, wr_err *err);
 wr_code wr_my_table_to_json(const wr_my_table *t, wr_buf *b, wr_err *err);
 wr_code wr_my_table_from_json(wr_slice json, wr_my_types types, wr_my_table **ret_table, wr_err *err);
 
