@@ -8,7 +8,11 @@ pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(SQLITE REQUIRED IMPORTED_TARGET sqlite3)
 pkg_check_modules(YAML REQUIRED IMPORTED_TARGET yaml-0.1)
 pkg_check_modules(CJSON REQUIRED IMPORTED_TARGET libcjson)
-pkg_check_modules(ROARING REQUIRED IMPORTED_TARGET roaring)
+# Debian's libroaring-dev has no .pc file
+find_path(ROARING_INCLUDE roaring/roaring.h REQUIRED)
+find_library(ROARING_LIB roaring REQUIRED)
+add_library(roaring UNKNOWN IMPORTED)
+set_target_properties(roaring PROPERTIES IMPORTED_LOCATION ${ROARING_LIB} INTERFACE_INCLUDE_DIRECTORIES ${ROARING_INCLUDE})
 pkg_check_modules(MARIADB REQUIRED IMPORTED_TARGET libmariadb)
 pkg_check_modules(ICU REQUIRED IMPORTED_TARGET icu-uc)
 

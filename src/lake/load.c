@@ -7,14 +7,30 @@ struct wr_load_writer {
     wr_batch *batch;
     wr_key *keys;
     uint32_t cap;
+    struct wr_sealed *files; /* written, not handed over */
+    uint32_t nfiles;
 };
 
+static bool has_changes(const wr_table *t) {
+    if (t->batch || t->ngone) return true;
+    for (uint32_t i = 0; i < t->nfiles; i++)
+        if (t->files[i].ice && (!t->files[i].committed || t->files[i].dirty)) return true;
+    return false;
+}
+
+/* Files that workers sealed and no commit took: they stay in the journal and are removed from there. */
+static void drop_sealed(wr_table *t) {
+    for (uint32_t i = 0; i < t->nsealed; i++) wr_ice_file_free(t->sealed[i].file), wr_run_free(t->sealed[i].run, true);
+    t->nsealed = 0;
+}
+
 wr_code wr_table_load_begin(wr_table *t, const wr_schema *schema, const char *info, wr_err *err) {
-    if (t->touched && !t->create && !t->restart)
-        return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "%s.%s: a load begins on a table with uncommitted changes", t->ns, t->name);
+    if (has_changes(t) && !t->create && !t->restart)
+        return wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "%s.%s: a load begins in a transaction that has changed the table", t->ns, t->name);
     char *copy = wr_strdup(info);
     if (!copy) return wr_nomem(err, "load info", strlen(info));
     wr_table_forget_content(t);
+    drop_sealed(t);
     wr_free(t->load_info);
     t->load_info = copy;
     WR_TRY(wr_table_set_schema(t, schema, err));
@@ -64,6 +80,8 @@ static void reset(wr_load_writer *w) {
 void wr_load_writer_free(wr_load_writer *w) {
     if (!w) return;
     reset(w);
+    for (uint32_t i = 0; i < w->nfiles; i++) wr_ice_file_free(w->files[i].file), wr_run_free(w->files[i].run, true);
+    wr_free(w->files);
     wr_free(w);
 }
 
@@ -99,16 +117,29 @@ wr_code wr_load_writer_seal(wr_load_writer *w, wr_err *err) {
     wr_run *run;
     wr_code rc = wr_run_build(t->plan, entries, n, paths, 1, run_path, &run, err);
     if (rc != WR_OK) return wr_ice_file_free(file), rc;
+    struct wr_sealed *more = wr_realloc(w->files, ((size_t)w->nfiles + 1) * sizeof *more);
+    if (!more) return wr_ice_file_free(file), wr_run_free(run, true), wr_nomem(err, "sealed files", (w->nfiles + 1) * sizeof *more);
+    w->files = more;
+    w->files[w->nfiles++] = (struct wr_sealed){file, run};
+    return WR_OK;
+}
+
+wr_code wr_load_writer_hand_over(wr_load_writer *w, wr_err *err) {
+    WR_TRY(wr_load_writer_seal(w, err));
+    wr_table *t = w->t;
+    wr_code rc = WR_OK;
     pthread_mutex_lock(&t->load_lock);
-    if (t->nsealed == t->sealed_cap) {
-        uint32_t cap = t->sealed_cap ? t->sealed_cap * 2 : 16;
-        struct wr_sealed *s = wr_realloc(t->sealed, (size_t)cap * sizeof *s);
-        if (s) t->sealed = s, t->sealed_cap = cap;
-        else rc = wr_nomem(err, "sealed files", (size_t)cap * sizeof *s);
+    uint32_t need = t->nsealed + w->nfiles;
+    if (need > t->sealed_cap) {
+        struct wr_sealed *s = wr_realloc(t->sealed, (size_t)need * 2 * sizeof *s);
+        if (s) t->sealed = s, t->sealed_cap = need * 2;
+        else rc = wr_nomem(err, "sealed files", (size_t)need * 2 * sizeof *s);
     }
-    if (rc == WR_OK) t->sealed[t->nsealed++] = (struct wr_sealed){file, run};
+    if (rc == WR_OK && w->nfiles) {
+        memcpy(t->sealed + t->nsealed, w->files, w->nfiles * sizeof *w->files);
+        t->nsealed = need, w->nfiles = 0;
+    }
     pthread_mutex_unlock(&t->load_lock);
-    if (rc != WR_OK) wr_ice_file_free(file), wr_run_free(run, true);
     return rc;
 }
 

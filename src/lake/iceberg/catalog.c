@@ -193,6 +193,19 @@ static wr_code location_of(wr_ice_catalog *c, const char *ns, const char *name, 
     return *ret_location ? WR_OK : wr_nomem(err, "metadata location", 1);
 }
 
+wr_code wr_catalog_name_of(wr_ice_catalog *c, const char *location, char **ret_ns, char **ret_name, wr_err *err) {
+    AUTO_STMT stmt s;
+    bool row;
+    WR_TRY(prepare(c, "SELECT table_namespace, table_name FROM iceberg_tables WHERE catalog_name = '" WR_CATALOG_NAME "' AND metadata_location = ?", &s, err));
+    bind_text(&s, location);
+    WR_TRY(step(&s, &row, err));
+    if (!row) return wr_fail(err, WR_E_CONFLICT, WR_RETRY_AFTER_RELOAD, "no table is at %s any more: somebody else committed to it or dropped it", location);
+    char *ns = wr_strdup((const char *)sqlite3_column_text(s.s, 0)), *name = wr_strdup((const char *)sqlite3_column_text(s.s, 1));
+    if (!ns || !name) return wr_free(ns), wr_free(name), wr_nomem(err, "table name", 1);
+    *ret_ns = ns, *ret_name = name;
+    return WR_OK;
+}
+
 wr_code wr_ice_load(wr_ice_catalog *c, const char *ns, const char *name, wr_ice_table **ret_table, wr_err *err) {
     WR_AUTO char *last = NULL;
     for (;;) {

@@ -28,4 +28,7 @@ typedef struct wr_row_move {
  * the commit itself failed and reading back did not settle it. */
 wr_code wr_catalog_move(wr_ice_catalog *c, const wr_row_move *moves, int n, const wr_ice_progress *progress, bool *ret_unknown, wr_err *err);
 
+/* The table whose metadata is at this place. WR_E_CONFLICT when there is none: the row has moved on. */
+wr_code wr_catalog_name_of(wr_ice_catalog *c, const char *location, char **ret_ns, char **ret_name, wr_err *err);
+
 #endif

@@ -26,6 +26,14 @@ static void commit_clear(commit *m) {
     wr_free(m->paths);
 }
 
+/* A table that was loaded by file gets its name from the catalog. */
+static wr_code name_table(commit *m, wr_ice_table *t, wr_err *err) {
+    WR_AUTO char *ns = NULL, *name = NULL;
+    if (t->ns || !t->location_of_meta) return WR_OK;
+    WR_TRY(wr_catalog_name_of(m->c, t->location_of_meta, &ns, &name, err));
+    return wr_meta_set_name(t, ns, name, err);
+}
+
 static wr_code plan_all(commit *m, wr_err *err) {
     m->plans = wr_calloc((size_t)m->n, sizeof *m->plans);
     if (!m->plans) return wr_nomem(err, "commit", (size_t)m->n * sizeof *m->plans);
@@ -33,6 +41,7 @@ static wr_code plan_all(commit *m, wr_err *err) {
         for (int j = 0; j < i; j++)
             if (m->edits[j].table == m->edits[i].table)
                 return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "table %s.%s has two edits in one commit", m->edits[i].table->ns, m->edits[i].table->name);
+        WR_TRY(name_table(m, m->edits[i].table, err));
         WR_TRY(wr_plan_edit(&m->edits[i], &m->plans[i], err));
         m->npaths += m->plans[i].nfiles;
     }

@@ -538,8 +538,8 @@ static void put_file(wr_buf *b, const wr_manifest_head *h, const wr_ice_file *f)
     if (v3) put_opt_long(b, f->content == WR_ICE_DATA ? f->first_row_id : -1);
     put_opt_bytes(b, (const uint8_t *)f->referenced, f->referenced ? strlen(f->referenced) : 0);
     if (v3) {
-        put_opt_long(b, f->content_offset);
-        put_opt_long(b, f->content_size);
+        put_opt_long(b, f->content_size > 0 ? f->content_offset : -1);
+        put_opt_long(b, f->content_size > 0 ? f->content_size : -1);
     }
 }
 

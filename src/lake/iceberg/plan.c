@@ -79,13 +79,16 @@ static wr_code point_ref(wr_plan *p, const char *ref, int64_t snapshot_id, int64
     return ok ? WR_OK : wr_nomem(err, "refs", 1);
 }
 
-static wr_code publish(wr_plan *p, int64_t ts, wr_err *err) {
+/* The current schema becomes the edit's, or else that of the branch's head. */
+static wr_code publish(wr_plan *p, int64_t edit_schema_id, int64_t ts, wr_err *err) {
     const char *ref = p->edit->ref;
     if (strcmp(ref, WR_ICE_MAIN) == 0) return WR_OK;
     int64_t head = wr_meta_ref(p->doc, ref);
     const cJSON *s = head >= 0 ? wr_meta_snapshot(p->doc, head) : NULL;
     if (!s) return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "there is no branch %s to publish", ref);
-    WR_TRY(wr_meta_publish_schema(p->doc, ref, wr_meta_num(s, "schema-id", wr_meta_num(p->doc, "current-schema-id", 0)), err));
+    bool said = p->edit->schema && p->edit->set_current_schema;
+    int64_t schema_id = said ? edit_schema_id : wr_meta_num(s, "schema-id", wr_meta_num(p->doc, "current-schema-id", 0));
+    WR_TRY(wr_meta_publish_schema(p->doc, ref, schema_id, err));
     WR_TRY(point_ref(p, WR_ICE_MAIN, head, ts, err));
     cJSON_DeleteItemFromObjectCaseSensitive(wr_json_get(p->doc, "refs"), ref);
     return WR_OK;
@@ -139,7 +142,7 @@ static wr_code render(wr_plan *p, wr_err *err) {
 /* ------------------------------------------------------------------ the edit */
 static wr_code check_edit(const wr_ice_edit *e, wr_err *err) {
     const wr_ice_table *t = e->table;
-    if (!t->ns) return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "the table was loaded by file, not from the catalog");
+    if (!t->ns) return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "the table has no name");
     if (e->create && t->location_of_meta) return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "the table exists already");
     if (!e->create && !t->location_of_meta) return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "the table has not been created");
     if (e->drop) return WR_OK;
@@ -168,7 +171,7 @@ static wr_code plan(wr_plan *p, wr_err *err) {
         WR_TRY(wr_snapshot_build(p, &place, &snapshot_id, err));
         WR_TRY(point_ref(p, e->ref, snapshot_id, ts, err));
     }
-    if (e->publish) WR_TRY(publish(p, ts, err));
+    if (e->publish) WR_TRY(publish(p, schema_id, ts, err));
     if (!wr_json_set_num(p->doc, "last-updated-ms", ts)) return wr_nomem(err, "table metadata", 1);
     WR_TRY(roll_log(p, err));
     return render(p, err);

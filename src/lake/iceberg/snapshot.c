@@ -75,7 +75,7 @@ static void builder_clear(builder *b) {
 
 static void count(tally *t, const wr_ice_file *f) {
     int kind = f->content != WR_ICE_DATA;
-    bool dv = f->content_size >= 0 && kind;
+    bool dv = f->content_size > 0 && kind;
     t->files[kind]++, t->rows[kind] += (int64_t)f->records;
     t->bytes += dv ? f->content_size : (int64_t)f->bytes;
     t->dvs += dv;
@@ -154,7 +154,7 @@ static wr_code mark_delete_entry(builder *b, wr_entry *en, wr_buf *key, bool *re
     const wr_ice_file *f = en->file;
     WR_TRY(is_removed(b, f->path, f->referenced, key, ret_gone, err));
     if (*ret_gone) return WR_OK;
-    if (f->content_size < 0) WR_TRY(is_removed(b, f->path, NULL, key, ret_gone, err));
+    if (f->content_size <= 0) WR_TRY(is_removed(b, f->path, NULL, key, ret_gone, err));
     if (*ret_gone || !f->referenced) return WR_OK;
     /* Deletes of a data file go with it. (Its own request is met by the data manifest, so `found` must not be set here.) */
     WR_TRY(removed_key(f->referenced, NULL, key, err));
@@ -187,7 +187,7 @@ static wr_code check_vectors(builder *b, wr_err *err) {
     for (int i = 0; rc == WR_OK && i < b->ndeletes; i++) {
         for (int j = 0; rc == WR_OK && j < b->deletes[i].entries.n; j++) {
             const wr_entry *en = &b->deletes[i].entries.v[j];
-            if (en->status == WR_ENTRY_DELETED || en->file->content_size < 0 || !en->file->referenced) continue;
+            if (en->status == WR_ENTRY_DELETED || en->file->content_size <= 0 || !en->file->referenced) continue;
             if (!wr_map_put(live, wr_slice_str(en->file->referenced), en->file)) rc = wr_nomem(err, "deletion vectors", 1);
         }
     }
@@ -445,7 +445,7 @@ static wr_code check_added(const builder *b, wr_err *err) {
     for (int i = 0; rc == WR_OK && i < b->edit->nadded; i++) {
         const wr_ice_file *f = b->edit->added[i];
         if (f->content != WR_ICE_DATA) {
-            if (b->head.format_version >= 3 && f->content == WR_ICE_POS_DELETES && (f->content_offset < 0 || f->content_size < 0 || !f->referenced))
+            if (b->head.format_version >= 3 && f->content == WR_ICE_POS_DELETES && (f->content_offset < 0 || f->content_size <= 0 || !f->referenced))
                 rc = wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "%s: format version 3 takes deletion vectors, with their data file, offset and size", f->path);
             continue;
         }
@@ -521,12 +521,15 @@ static wr_code take_files(file_list *l, wr_entries *e, wr_err *err) {
     return WR_OK;
 }
 
-static wr_code live_files(const char *list_uri, file_list *l, wr_err *err) {
+typedef struct path_visitor { wr_code (*fn)(void *ctx, const char *path, wr_err *err); void *ctx; } path_visitor;
+
+static wr_code live_files(const char *list_uri, file_list *l, const path_visitor *manifests, wr_err *err) {
     WR_CLEANUP(wr_manifest_list_clear) wr_manifest_list list = {0};
     WR_AUTO_BUF wr_buf text = WR_BUF_INIT;
     WR_TRY(wr_snapshot_read_file(list_uri, &text, err));
     WR_TRY(wr_manifest_list_decode(wr_buf_view(&text), list_uri, &list, err));
     for (int i = 0; i < list.n; i++) {
+        if (manifests) WR_TRY(manifests->fn(manifests->ctx, list.v[i].path, err));
         if (list.v[i].added_files == 0 && list.v[i].existing_files == 0) continue;
         AUTO_ENTRIES e = {0};
         wr_buf_clear(&text);
@@ -537,13 +540,34 @@ static wr_code live_files(const char *list_uri, file_list *l, wr_err *err) {
     return WR_OK;
 }
 
-wr_code wr_ice_live_files(const wr_ice_table *t, int64_t snapshot_id, wr_ice_file ***ret_files, int *ret_n, wr_err *err) {
+static wr_code snapshot_list(const wr_ice_table *t, int64_t snapshot_id, const char **ret_uri, wr_err *err) {
     const cJSON *s = wr_meta_snapshot(t->doc, snapshot_id);
-    if (!s) return wr_fail(err, WR_E_NOTFOUND, WR_RETRY_NO, "table %s.%s has no snapshot %" PRId64, t->ns ? t->ns : "", t->name ? t->name : "", snapshot_id);
+    if (s) return *ret_uri = wr_json_str(s, "manifest-list"), WR_OK;
+    return wr_fail(err, WR_E_NOTFOUND, WR_RETRY_NO, "table %s.%s has no snapshot %" PRId64, t->ns ? t->ns : "", t->name ? t->name : "", snapshot_id);
+}
+
+static wr_code in_snapshot(const wr_ice_table *t, int64_t snapshot_id, wr_err *err) {
+    return wr_err_in(err, "table %s.%s, snapshot %" PRId64, t->ns ? t->ns : "", t->name ? t->name : "", snapshot_id);
+}
+
+wr_code wr_ice_live_files(const wr_ice_table *t, int64_t snapshot_id, wr_ice_file ***ret_files, int *ret_n, wr_err *err) {
     WR_CLEANUP(file_list_clear) file_list l = {0};
-    wr_code rc = live_files(wr_json_str(s, "manifest-list"), &l, err);
-    if (rc != WR_OK) return wr_err_in(err, "table %s.%s, snapshot %" PRId64, t->ns ? t->ns : "", t->name ? t->name : "", snapshot_id);
+    const char *uri;
+    WR_TRY(snapshot_list(t, snapshot_id, &uri, err));
+    if (live_files(uri, &l, NULL, err) != WR_OK) return in_snapshot(t, snapshot_id, err);
     *ret_files = l.v, *ret_n = l.n;
     l = (file_list){0};
+    return WR_OK;
+}
+
+wr_code wr_ice_each_path(const wr_ice_table *t, int64_t snapshot_id, wr_code (*fn)(void *ctx, const char *path, wr_err *err), void *ctx, wr_err *err) {
+    WR_CLEANUP(file_list_clear) file_list l = {0};
+    const char *uri;
+    path_visitor manifests = {fn, ctx};
+    WR_TRY(snapshot_list(t, snapshot_id, &uri, err));
+    if (t->location_of_meta) WR_TRY(fn(ctx, t->location_of_meta, err));
+    WR_TRY(fn(ctx, uri, err));
+    if (live_files(uri, &l, &manifests, err) != WR_OK) return in_snapshot(t, snapshot_id, err);
+    for (int i = 0; i < l.n; i++) WR_TRY(fn(ctx, l.v[i]->path, err));
     return WR_OK;
 }

@@ -82,12 +82,14 @@ wr_code wr_table_load_set_info(wr_table *t, const char *info, wr_err *err);
 
 typedef struct wr_load_writer wr_load_writer;
 wr_code wr_load_writer_new(wr_table *t, wr_load_writer **ret_writer, wr_err *err); /* @any */
-void wr_load_writer_free(wr_load_writer *w);                                        /* unsealed rows are dropped */
+void wr_load_writer_free(wr_load_writer *w);                                        /* rows and files not handed over are dropped */
 wr_code wr_load_writer_append(wr_load_writer *w, wr_slice row, wr_err *err);
 uint64_t wr_load_writer_bytes(const wr_load_writer *w);     /* memory waiting in it */
-/* Writes what waits to data files (parquet, fsync, index run) and hands them to the table; they join its next wr_table_load_commit. @any */
+/* Writes what waits to a data file (parquet, fsync, index run), which stays the writer's. */
 wr_code wr_load_writer_seal(wr_load_writer *w, wr_err *err);
-/* Commits the sealed files of this table alone to its branch, with info; the pipeline's offset does not move. @any: serialised inside;
+/* Seals the rest and hands all files to the table: they join its next wr_table_load_commit. @any */
+wr_code wr_load_writer_hand_over(wr_load_writer *w, wr_err *err);
+/* Commits the files handed over to this table alone to its branch, with info; the pipeline's offset does not move. @any: serialised inside;
  * the applying thread must not apply to this table meanwhile. */
 wr_code wr_table_load_commit(wr_table *t, const char *info, wr_err *err);
 /* The next wr_lake_commit moves main to the table's content and ends the load. */

@@ -1,0 +1,42 @@
+/* The weir command. Private to cli. */
+#ifndef WEIR_CLI_H
+#define WEIR_CLI_H
+
+#include <stdbool.h>
+#include "weir/base/err.h"
+#include "weir/pipeline.h"
+
+/* Exit codes, the same for every command (docs/cli.md). */
+enum { EXIT_FINE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_TIMEOUT = 4 };
+
+typedef struct wr_config wr_config;
+/* Reads and understands a weir.yaml. Relative paths are relative to the file's folder. Messages name file, line and key. The password is fetched from where
+ * the file says unless need_password is false. */
+wr_code wr_config_load(const char *path, bool need_password, wr_config **ret_config, wr_err *err);
+/* From memory, for the fuzzer; nothing outside is touched. */
+wr_code wr_config_parse(const char *text, size_t n, const char *path, wr_config **ret_config, wr_err *err);
+void wr_config_free(wr_config *c);
+const wr_pipeline_options *wr_config_options(const wr_config *c);
+
+typedef struct wr_args {
+    const char *config;       /* -c */
+    bool json, until_current, verbose, csv;
+    double timeout_s;         /* < 0: none given */
+    const char *words[8]; int nwords;
+} wr_args;
+
+int wr_cmd_check(const wr_args *a);
+int wr_cmd_sync(const wr_args *a);
+int wr_cmd_wait(const wr_args *a);
+int wr_cmd_status(const wr_args *a);
+int wr_cmd_tables(const wr_args *a);
+int wr_cmd_sql(const wr_args *a);
+
+/* "weir: message" and the way out to standard error; returns EXIT_FAILED, EXIT_USAGE for WR_E_CONFIG and WR_E_INVAL. */
+int wr_cli_fail(const wr_err *err);
+bool wr_cli_colour(int fd);   /* a terminal, and NO_COLOR is not set */
+/* The one of `names` nearest to `word` (Damerau-Levenshtein), NULL when none is near. */
+const char *wr_cli_nearest(const char *word, const char *const *names, int n);
+char *wr_cli_bytes(double bytes, char buf[32]); /* "1.2 GB" */
+
+#endif

@@ -1,0 +1,112 @@
+/* weir check */
+#include <cjson/cJSON.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "weir/base/mem.h"
+#include "weir/io.h"
+
+typedef struct report { bool json; int stops, warns, notes; wr_finding *all; int n; bool failed; } report;
+
+static void keep(void *ctx, const wr_finding *f) {
+    report *r = ctx;
+    wr_finding *all = wr_realloc(r->all, ((size_t)r->n + 1) * sizeof *all);
+    if (!all) {
+        r->failed = true;
+        return;
+    }
+    r->all = all;
+    r->all[r->n++] = *f;
+    r->stops += f->severity == WR_FINDING_STOPS, r->warns += f->severity == WR_FINDING_WARNS, r->notes += f->severity == WR_FINDING_NOTES;
+}
+
+static const char *severity(wr_severity s) { return s == WR_FINDING_STOPS ? "stops" : s == WR_FINDING_WARNS ? "warning" : "note"; }
+
+/* What was an error while looking is itself a finding: the sync would meet it too. */
+static void keep_error(report *r, const char *id, const wr_err *err) {
+    wr_finding f = {.severity = WR_FINDING_STOPS, .id = id};
+    snprintf(f.what, sizeof f.what, "%s", err->msg);
+    snprintf(f.consequence, sizeof f.consequence, "weir sync cannot start");
+    snprintf(f.cure, sizeof f.cure, "%s", err->cure);
+    keep(r, &f);
+}
+
+static void check_lake(report *r, const wr_pipeline_options *o) {
+    wr_err err = WR_ERR_INIT;
+    WR_AUTO char *wh = o->warehouse ? wr_strdup(o->warehouse) : wr_path_join(o->home, "warehouse");
+    WR_AUTO char *catalog = wr_path_join(o->home, "catalog.db");
+    const char *dirs[2] = {o->home, wh};
+    for (int i = 0; i < 2; i++) {
+        WR_AUTO char *probe = dirs[i] ? wr_path_join(dirs[i], ".weir-check") : NULL;
+        if (!probe) continue;
+        wr_err e = WR_ERR_INIT;
+        if (wr_mkdirs(dirs[i], &e) != WR_OK || wr_file_put(probe, wr_slice_str("weir"), &e) != WR_OK) {
+            wr_err_cure(&e, "make %s writable for this user and check its free space", dirs[i]);
+            keep_error(r, i ? "warehouse" : "home", &e);
+        }
+        wr_file_remove(probe, &e);
+    }
+    if (catalog && wr_file_exists(catalog)) {
+        wr_lake_view *v = NULL;
+        const wr_sql_table *t;
+        const wr_table_health *h;
+        int n;
+        if (wr_lake_view_open(catalog, &v, &err) != WR_OK || wr_lake_view_tables(v, &t, &h, &n, &err) != WR_OK) keep_error(r, "catalog", &err);
+        wr_lake_view_close(v);
+    }
+}
+
+static int by_severity(const void *a, const void *b) { return (int)((const wr_finding *)a)->severity - (int)((const wr_finding *)b)->severity; }
+
+static void print_text(const report *r) {
+    bool c = wr_cli_colour(1);
+    static const char *const colours[] = {"", "\033[1;31m", "\033[1;33m", "\033[1;36m"};
+    for (int i = 0; i < r->n; i++) {
+        const wr_finding *f = &r->all[i];
+        printf("%s%-8s%s %s: %s\n", c ? colours[f->severity] : "", severity(f->severity), c ? "\033[0m" : "", f->id, f->what);
+        if (f->consequence[0]) printf("         consequence: %s\n", f->consequence);
+        if (f->cure[0]) printf("         cure: %s\n", f->cure);
+    }
+    printf("%d that will stop a sync, %d warning%s, %d note%s\n", r->stops, r->warns, r->warns == 1 ? "" : "s", r->notes, r->notes == 1 ? "" : "s");
+}
+
+static void print_json(const report *r) {
+    cJSON *o = cJSON_CreateObject(), *list = cJSON_AddArrayToObject(o, "findings");
+    for (int i = 0; i < r->n; i++) {
+        cJSON *f = cJSON_CreateObject();
+        cJSON_AddStringToObject(f, "severity", severity(r->all[i].severity));
+        cJSON_AddStringToObject(f, "id", r->all[i].id);
+        cJSON_AddStringToObject(f, "what", r->all[i].what);
+        cJSON_AddStringToObject(f, "consequence", r->all[i].consequence);
+        cJSON_AddStringToObject(f, "cure", r->all[i].cure);
+        cJSON_AddItemToArray(list, f);
+    }
+    cJSON_AddNumberToObject(o, "stops", r->stops);
+    cJSON_AddNumberToObject(o, "warnings", r->warns);
+    cJSON_AddNumberToObject(o, "notes", r->notes);
+    char *text = cJSON_PrintUnformatted(o);
+    if (text) puts(text);
+    cJSON_free(text);
+    cJSON_Delete(o);
+}
+
+int wr_cmd_check(const wr_args *a) {
+    wr_err err = WR_ERR_INIT;
+    wr_config *c;
+    if (wr_config_load(a->config, true, &c, &err) != WR_OK) return wr_cli_fail(&err);
+    report r = {.json = a->json};
+    wr_source *s = NULL;
+    if (wr_source_open(&wr_config_options(c)->source, &s, &err) != WR_OK || wr_source_check(s, keep, &r, &err) != WR_OK) keep_error(&r, "source", &err);
+    wr_source_close(s);
+    check_lake(&r, wr_config_options(c));
+    if (r.n) qsort(r.all, (size_t)r.n, sizeof *r.all, by_severity);
+    if (r.json) print_json(&r);
+    else print_text(&r);
+    int rc = r.stops || r.failed ? EXIT_FAILED : EXIT_FINE;
+    wr_free(r.all);
+    wr_config_free(c);
+    return rc;
+}

@@ -1,0 +1,326 @@
+/* weir wait, status, tables, sql: looking at a pipeline and its lake from outside. */
+#include <cjson/cJSON.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <wchar.h>
+
+#include "cli.h"
+#include "weir/base/clock.h"
+#include "weir/base/mem.h"
+#include "weir/io.h"
+
+/* ------------------------------------------------------------------ wait */
+#define POLL_MS 50
+#define GRACE_US 3000000 /* a sync that is just being started may not hold the lock yet */
+
+static int not_running(const wr_pipeline_options *o, const wr_status_file *s) {
+    wr_err e = WR_ERR_INIT;
+    if (s && !strcmp(s->state, "failed")) {
+        wr_fail(&e, WR_E_SERVER, WR_RETRY_NO, "the sync of '%s' has failed: %s", o->name, s->error);
+        if (s->cure[0]) wr_err_cure(&e, "%s", s->cure);
+    } else {
+        wr_fail(&e, WR_E_NOTFOUND, WR_RETRY_NO, "no sync of '%s' is running in %s", o->name, o->home);
+        wr_err_cure(&e, "start one: weir sync -c FILE");
+    }
+    wr_cli_fail(&e);
+    return EXIT_FAILED;
+}
+
+/* Which process wrote the status is what tells a restarted sync from a finished one, so "not running" must be seen for a while. */
+static int wait_for(const wr_pipeline_options *o, const wr_pos *target, double timeout_s) {
+    int64_t began = wr_mono_us(), absent_since = 0;
+    for (;;) {
+        wr_status_file s = {0};
+        wr_err e = WR_ERR_INIT;
+        wr_code rc = wr_status_read(o->home, &s, &e);
+        int64_t now = wr_mono_us();
+        bool running = rc == WR_OK && s.running;
+        if (running) absent_since = 0;
+        else if (!absent_since) absent_since = now;
+        bool visible = rc == WR_OK && s.committed.file[0] && !s.busy_tables && wr_pos_cmp(&s.committed, target) >= 0;
+        bool failed = rc == WR_OK && !s.running && !strcmp(s.state, "failed");
+        if (running && visible && strcmp(s.state, "starting")) return wr_status_clear(&s), EXIT_FINE;
+        if (!running && (failed ? now - absent_since > 300000 : now - absent_since > GRACE_US)) {
+            int ret = not_running(o, rc == WR_OK ? &s : NULL);
+            return wr_status_clear(&s), ret;
+        }
+        if (timeout_s >= 0 && (double)(now - began) > timeout_s * 1e6) {
+            char want[512], have[512];
+            fprintf(stderr, "weir: not there after %.0f s: wanted %s, the lake is at %s%s\n", timeout_s, wr_pos_print(target, want), s.committed.file[0] ? wr_pos_print(&s.committed, have) : "nothing yet",
+                    s.busy_tables ? " with tables still loading" : "");
+            if (s.error[0]) fprintf(stderr, "  last error: %s\n", s.error);
+            return wr_status_clear(&s), EXIT_TIMEOUT;
+        }
+        wr_status_clear(&s);
+        struct timespec ts = {0, POLL_MS * 1000000l};
+        nanosleep(&ts, NULL);
+    }
+}
+
+int wr_cmd_wait(const wr_args *a) {
+    wr_err err = WR_ERR_INIT;
+    wr_config *c;
+    if (wr_config_load(a->config, true, &c, &err) != WR_OK) return wr_cli_fail(&err);
+    const wr_pipeline_options *o = wr_config_options(c);
+    wr_source *s;
+    wr_pos target = {0};
+    int rc = EXIT_FAILED;
+    if (wr_source_open(&o->source, &s, &err) != WR_OK) wr_cli_fail(&err);
+    else {
+        if (wr_source_now(s, &target, &err) != WR_OK) wr_cli_fail(&err);
+        else rc = wait_for(o, &target, a->timeout_s);
+        wr_source_close(s);
+    }
+    wr_pos_clear(&target);
+    wr_config_free(c);
+    return rc;
+}
+
+/* ------------------------------------------------------------------ status */
+static const char *text(const cJSON *o, const char *k) {
+    const char *s = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(o, k));
+    return s ? s : "-";
+}
+static double number(const cJSON *o, const char *k) {
+    const cJSON *n = cJSON_GetObjectItemCaseSensitive(o, k);
+    return cJSON_IsNumber(n) ? n->valuedouble : 0;
+}
+
+static void print_place(const char *label, const cJSON *o) {
+    printf("%-12s %s:%.0f", label, text(o, "file"), number(o, "offset"));
+    const char *g = text(o, "gtid");
+    if (strcmp(g, "-") && *g) printf("  gtid %.120s%s", g, strlen(g) > 120 ? "..." : "");
+    putchar('\n');
+}
+
+static void print_status(const cJSON *o, const wr_status_file *s) {
+    const cJSON *q = cJSON_GetObjectItemCaseSensitive(o, "queue"), *e = cJSON_GetObjectItemCaseSensitive(o, "error"), *t;
+    char b[32];
+    printf("%-12s %s, %s%s\n", "pipeline", text(o, "pipeline"), s->state, s->running ? "" : " (not running)");
+    printf("%-12s %s\n", "source", text(cJSON_GetObjectItemCaseSensitive(o, "source"), "version"));
+    print_place("captured", cJSON_GetObjectItemCaseSensitive(o, "captured"));
+    print_place("committed", cJSON_GetObjectItemCaseSensitive(o, "committed"));
+    printf("%-12s %s, offsets %.0f to %.0f, %.0f committed\n", "queue", wr_cli_bytes(number(q, "bytes"), b), number(q, "first_offset"), number(q, "last_offset"), number(q, "committed_offset"));
+    printf("%-12s %.1f s, %.0f transactions; %.0f anomalies\n", "lag", number(o, "lag_ms") / 1000, number(o, "lag_transactions"), number(o, "anomalies"));
+    if (e) {
+        printf("%-12s %s\n", "error", text(e, "message"));
+        if (text(e, "cure")[0]) printf("%-12s %s\n", "way out", text(e, "cure"));
+    }
+    printf("\n%-10s %12s %8s %10s  %s\n", "STATE", "ROWS", "FILES", "SIZE", "TABLE");
+    cJSON_ArrayForEach(t, cJSON_GetObjectItemCaseSensitive(o, "tables"))
+        printf("%-10s %12.0f %8.0f %10s  %s\n", text(t, "state"), number(t, "rows"), number(t, "files"), wr_cli_bytes(number(t, "bytes"), b), text(t, "table"));
+}
+
+int wr_cmd_status(const wr_args *a) {
+    wr_err err = WR_ERR_INIT;
+    wr_config *c;
+    if (wr_config_load(a->config, false, &c, &err) != WR_OK) return wr_cli_fail(&err);
+    wr_status_file s = {0};
+    wr_code rc = wr_status_read(wr_config_options(c)->home, &s, &err);
+    if (rc == WR_E_NOTFOUND) {
+        wr_fail(&err, WR_E_NOTFOUND, WR_RETRY_NO, "'%s' has never run: there is no status in %s", wr_config_options(c)->name, wr_config_options(c)->home);
+        wr_err_cure(&err, "start it: weir sync -c %s", a->config);
+    }
+    int ret = EXIT_FINE;
+    if (rc != WR_OK) ret = (wr_cli_fail(&err), EXIT_FAILED);
+    else {
+        cJSON *o = cJSON_Parse(s.json);
+        cJSON_AddBoolToObject(o, "running", s.running);
+        if (a->json) {
+            char *t = cJSON_PrintUnformatted(o);
+            if (t) puts(t);
+            cJSON_free(t);
+        } else print_status(o, &s);
+        cJSON_Delete(o);
+    }
+    wr_status_clear(&s);
+    wr_config_free(c);
+    return ret;
+}
+
+/* ------------------------------------------------------------------ tables, sql */
+static wr_code open_view(const wr_config *c, wr_lake_view **ret, wr_err *err) {
+    const wr_pipeline_options *o = wr_config_options(c);
+    WR_AUTO char *catalog = wr_path_join(o->home, "catalog.db");
+    if (!catalog) return wr_nomem(err, "path", 256);
+    if (!wr_file_exists(catalog)) {
+        wr_fail(err, WR_E_NOTFOUND, WR_RETRY_NO, "there is no lake yet: %s does not exist", catalog);
+        return wr_err_cure(err, "start the pipeline: weir sync -c FILE");
+    }
+    return wr_lake_view_open(catalog, ret, err);
+}
+
+static bool table_matches(const wr_table_health *h, const char *want) {
+    if (!want) return true;
+    WR_AUTO char *full = wr_asprintf("%s.%s", h->ns, h->name);
+    return full && (!strcmp(full, want) || !strcmp(h->name, want));
+}
+
+static void print_table(const wr_table_health *h, const wr_schema *s, bool json, bool columns) {
+    char b[32], iso[32] = "-", type[32];
+    if (h->committed_us) wr_iso_time(h->committed_us, iso);
+    if (!json) {
+        printf("%12" PRIu64 " %8" PRIu64 " %10s %10" PRIu64 " %8" PRIu64 " %9" PRIu64 "  %-24s %s.%s%s\n", h->rows, h->data_files, wr_cli_bytes((double)h->data_bytes, b), h->deleted_rows, h->delete_files, h->snapshots, iso, h->ns, h->name,
+               h->loading ? " (loading)" : "");
+        for (int i = 0; columns && i < s->ncols; i++)
+            printf("             %-32s %-16s %s%s\n", s->cols[i].name, wr_type_name(s->cols[i].type, type), s->cols[i].key_ord ? "key " : "", s->cols[i].doc ? s->cols[i].doc : "");
+        return;
+    }
+    cJSON *o = cJSON_CreateObject();
+    cJSON_AddStringToObject(o, "namespace", h->ns);
+    cJSON_AddStringToObject(o, "name", h->name);
+    cJSON_AddNumberToObject(o, "format_version", h->format_version);
+    cJSON_AddNumberToObject(o, "rows", (double)h->rows);
+    cJSON_AddNumberToObject(o, "data_files", (double)h->data_files);
+    cJSON_AddNumberToObject(o, "data_bytes", (double)h->data_bytes);
+    cJSON_AddNumberToObject(o, "deleted_rows", (double)h->deleted_rows);
+    cJSON_AddNumberToObject(o, "delete_files", (double)h->delete_files);
+    cJSON_AddNumberToObject(o, "snapshots", (double)h->snapshots);
+    cJSON_AddBoolToObject(o, "loading", h->loading);
+    if (h->committed_us) cJSON_AddStringToObject(o, "committed_at", iso);
+    cJSON *cols = cJSON_AddArrayToObject(o, "columns");
+    for (int i = 0; i < s->ncols; i++) {
+        cJSON *k = cJSON_CreateObject();
+        cJSON_AddStringToObject(k, "name", s->cols[i].name);
+        cJSON_AddStringToObject(k, "type", wr_type_name(s->cols[i].type, type));
+        cJSON_AddNumberToObject(k, "key", s->cols[i].key_ord);
+        cJSON_AddItemToArray(cols, k);
+    }
+    char *t = cJSON_PrintUnformatted(o);
+    if (t) puts(t);
+    cJSON_free(t);
+    cJSON_Delete(o);
+}
+
+int wr_cmd_tables(const wr_args *a) {
+    wr_err err = WR_ERR_INIT;
+    wr_config *c;
+    if (wr_config_load(a->config, false, &c, &err) != WR_OK) return wr_cli_fail(&err);
+    wr_lake_view *v = NULL;
+    const wr_sql_table *t;
+    const wr_table_health *h;
+    int n = 0, shown = 0;
+    wr_code rc = open_view(c, &v, &err);
+    if (rc == WR_OK) rc = wr_lake_view_tables(v, &t, &h, &n, &err);
+    if (rc == WR_OK && !a->json) printf("%12s %8s %10s %10s %8s %9s  %-24s %s\n", "ROWS", "FILES", "SIZE", "DELETED", "DELFILES", "SNAPSHOTS", "COMMITTED", "TABLE");
+    for (int i = 0; rc == WR_OK && i < n; i++)
+        if (table_matches(&h[i], a->nwords ? a->words[0] : NULL)) print_table(&h[i], t[i].schema, a->json, a->nwords > 0), shown++;
+    if (rc == WR_OK && a->nwords && !shown) rc = wr_fail(&err, WR_E_NOTFOUND, WR_RETRY_NO, "the lake has no table %s", a->words[0]);
+    wr_lake_view_close(v);
+    wr_config_free(c);
+    return rc == WR_OK ? EXIT_FINE : (wr_cli_fail(&err), EXIT_FAILED);
+}
+
+/* Rows are printed as they come; the first ones decide the widths. */
+#define WIDTH_ROWS 200
+typedef struct sheet { bool json, csv; int n; char **names; char ***rows; int nrows; size_t *width; } sheet;
+
+static size_t shown_width(const char *s) {
+    size_t n = mbstowcs(NULL, s, 0);
+    return n == (size_t)-1 ? strlen(s) : n;
+}
+
+static void print_line(const sheet *s, const char *const *v) {
+    for (int i = 0; i < s->n; i++) {
+        const char *x = v[i] ? v[i] : "NULL";
+        size_t w = shown_width(x), pad = w < s->width[i] && i + 1 < s->n ? s->width[i] - w : 0;
+        printf("%s%s%*s", i ? "  " : "", x, (int)pad, "");
+    }
+    putchar('\n');
+}
+
+static void print_csv(const sheet *s, const char *const *v) {
+    for (int i = 0; i < s->n; i++) {
+        if (i) putchar(',');
+        if (!v[i]) continue;
+        if (!v[i][strcspn(v[i], ",\"\r\n")] && *v[i]) fputs(v[i], stdout);
+        else {
+            putchar('"');
+            for (const char *p = v[i]; *p; p++) *p == '"' ? fputs("\"\"", stdout) : putchar(*p);
+            putchar('"');
+        }
+    }
+    putchar('\n');
+}
+
+static void print_object(const sheet *s, const char *const *v) {
+    cJSON *o = cJSON_CreateObject();
+    for (int i = 0; i < s->n; i++) v[i] ? cJSON_AddStringToObject(o, s->names[i], v[i]) : cJSON_AddNullToObject(o, s->names[i]);
+    char *t = cJSON_PrintUnformatted(o);
+    if (t) puts(t);
+    cJSON_free(t);
+    cJSON_Delete(o);
+}
+
+static void flush_rows(sheet *s) {
+    if (!s->rows) return;
+    print_line(s, (const char *const *)s->names);
+    for (int r = 0; r < s->nrows; r++) {
+        print_line(s, (const char *const *)s->rows[r]);
+        for (int i = 0; i < s->n; i++) wr_free(s->rows[r][i]);
+        wr_free(s->rows[r]);
+    }
+    wr_free(s->rows);
+    s->rows = NULL;
+}
+
+static wr_code on_columns(void *ctx, int n, const char *const *names, const char *const *types, wr_err *err) {
+    sheet *s = ctx;
+    s->n = n;
+    s->names = wr_calloc((size_t)n + 1, sizeof *s->names);
+    s->width = wr_calloc((size_t)n + 1, sizeof *s->width);
+    s->rows = s->json || s->csv ? NULL : wr_calloc(WIDTH_ROWS, sizeof *s->rows);
+    if (!s->names || !s->width || (!s->rows && !s->json && !s->csv)) return wr_nomem(err, "result", 4096);
+    for (int i = 0; i < n; i++) {
+        if (!(s->names[i] = wr_strdup(names[i]))) return wr_nomem(err, "result", 64);
+        s->width[i] = shown_width(names[i]);
+    }
+    if (s->csv) print_csv(s, names);
+    return WR_OK;
+}
+
+static wr_code on_row(void *ctx, int n, const char *const *v, wr_err *err) {
+    sheet *s = ctx;
+    if (s->csv) return print_csv(s, v), WR_OK;
+    if (s->json) return print_object(s, v), WR_OK;
+    if (!s->rows) return print_line(s, v), WR_OK;
+    char **row = wr_calloc((size_t)n + 1, sizeof *row);
+    if (!row) return wr_nomem(err, "result", 64);
+    for (int i = 0; i < n; i++) {
+        size_t w = v[i] ? shown_width(v[i]) : 4;
+        if (v[i] && !(row[i] = wr_strdup(v[i]))) return wr_nomem(err, "result", 64);
+        if (w > s->width[i]) s->width[i] = w < 60 ? w : 60;
+    }
+    s->rows[s->nrows++] = row;
+    if (s->nrows == WIDTH_ROWS) flush_rows(s);
+    return WR_OK;
+}
+
+int wr_cmd_sql(const wr_args *a) {
+    wr_err err = WR_ERR_INIT;
+    wr_config *c;
+    if (wr_config_load(a->config, false, &c, &err) != WR_OK) return wr_cli_fail(&err);
+    wr_lake_view *v = NULL;
+    wr_engine *e = NULL;
+    const wr_sql_table *t;
+    const wr_table_health *h;
+    int n = 0;
+    sheet s = {.json = a->json, .csv = a->csv};
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    wr_engine_options eo = {.memory_bytes = 1u << 30, .threads = cores > 1 ? (int)cores : 1};
+    wr_code rc = open_view(c, &v, &err);
+    if (rc == WR_OK) rc = wr_lake_view_tables(v, &t, &h, &n, &err);
+    if (rc == WR_OK) rc = wr_engine_open(&eo, &e, &err);
+    if (rc == WR_OK) rc = wr_engine_sql(e, t, n, a->words[0], on_columns, on_row, &s, &err);
+    flush_rows(&s);
+    for (int i = 0; s.names && i < s.n; i++) wr_free(s.names[i]);
+    wr_free(s.names), wr_free(s.width);
+    wr_engine_close(e);
+    wr_lake_view_close(v);
+    wr_config_free(c);
+    return rc == WR_OK ? EXIT_FINE : (wr_cli_fail(&err), EXIT_FAILED);
+}

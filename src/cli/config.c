@@ -1,0 +1,417 @@
+/* weir.yaml: one table of keys, from which parsing, unknown-key hints and the manual's list come (docs/config.md). */
+#include <ctype.h>
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <yaml.h>
+
+#include "cli.h"
+#include "weir/base/mem.h"
+#include "weir/io.h"
+
+struct wr_config {
+    char *path, *dir;
+    char *name, *home, *url, *password_env, *password_file, *password_command, *tls_ca, *warehouse;
+    char *user, *host, *password;
+    int port;
+    uint64_t tls, zero_date, time_as, on_drop, type_change, rowless, visible, rows_per_second, parallel, catalog, format_version, commit_every, commit_bytes, server_id, queue_bytes;
+    char **capture; int ncapture;
+    char **exclude; int nexclude;
+    wr_merge_rule *merge; int nmerge;
+    wr_pipeline_options o;
+};
+
+typedef enum key_type { T_TEXT, T_LIST, T_ENUM, T_UINT, T_DURATION, T_BYTES, T_MERGE } key_type;
+typedef struct key {
+    const char *path;         /* "source.url" */
+    key_type type;
+    size_t at;                /* offset in wr_config */
+    const char *choices;      /* T_ENUM: "null|epoch|..." in enum order; T_UINT: "min-max" */
+    const char *doc;
+} key;
+#define AT(f) offsetof(struct wr_config, f)
+
+static const key keys[] = {
+    {"name", T_TEXT, AT(name), NULL, "the pipeline's name"},
+    {"home", T_TEXT, AT(home), NULL, "folder of state.db, queue/, catalog.db, warehouse/"},
+    {"source.url", T_TEXT, AT(url), NULL, "mysql://user@host:port, without a password"},
+    {"source.password_env", T_TEXT, AT(password_env), NULL, "environment variable that holds the password"},
+    {"source.password_file", T_TEXT, AT(password_file), NULL, "file whose first line is the password"},
+    {"source.password_command", T_TEXT, AT(password_command), NULL, "command whose first output line is the password"},
+    {"source.tls", T_ENUM, AT(tls), "preferred|disabled|required|verify", "transport security"},
+    {"source.tls_ca", T_TEXT, AT(tls_ca), NULL, "PEM file of the authorities to trust"},
+    {"source.capture", T_LIST, AT(capture), NULL, "anchored regular expressions on db.table"},
+    {"source.exclude", T_LIST, AT(exclude), NULL, "the same, taken out again"},
+    {"source.server_id", T_UINT, AT(server_id), "0-4294967295", "replica id; 0 = derived from the name"},
+    {"merge", T_MERGE, AT(merge), NULL, "sharded tables into one"},
+    {"types.zero_date", T_ENUM, AT(zero_date), "null|epoch|string|error", "dates with a zero part"},
+    {"types.time", T_ENUM, AT(time_as), "micros|string", "TIME columns"},
+    {"policy.on_drop", T_ENUM, AT(on_drop), "keep|mirror", "a source table or shard was dropped"},
+    {"policy.type_change", T_ENUM, AT(type_change), "evolve|lenient|stop", "a type change that Iceberg cannot follow"},
+    {"policy.rowless_change", T_ENUM, AT(rowless), "resnapshot|stop", "rows changed without row events"},
+    {"snapshot.visible", T_ENUM, AT(visible), "complete|early", "when a table that is being loaded becomes visible"},
+    {"snapshot.rows_per_second", T_UINT, AT(rows_per_second), "0-1000000000", "0 = no limit"},
+    {"snapshot.parallel", T_UINT, AT(parallel), "1-64", "connections that read at once"},
+    {"queue.bytes", T_BYTES, AT(queue_bytes), NULL, "disk the queue may use before capture waits"},
+    {"lake.catalog", T_ENUM, AT(catalog), "sqlite|rest", "where tables are registered"},
+    {"lake.warehouse", T_TEXT, AT(warehouse), NULL, "folder of the tables' files"},
+    {"lake.format_version", T_UINT, AT(format_version), "2-3", "Iceberg format of new tables"},
+    {"lake.commit.every", T_DURATION, AT(commit_every), NULL, "time between commits"},
+    {"lake.commit.bytes", T_BYTES, AT(commit_bytes), NULL, "memory of waiting rows that forces a commit"},
+};
+#define NKEYS ((int)(sizeof keys / sizeof *keys))
+
+typedef struct reader { wr_config *c; yaml_document_t doc; const char *path; wr_err *err; } reader;
+
+static wr_code bad(reader *r, const yaml_node_t *n, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static wr_code bad(reader *r, const yaml_node_t *n, const char *fmt, ...) {
+    char what[600];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(what, sizeof what, fmt, ap);
+    va_end(ap);
+    return wr_fail(r->err, WR_E_CONFIG, WR_RETRY_NO, "%s:%zu: %s", r->path, n ? n->start_mark.line + 1 : 1, what);
+}
+
+/* ------------------------------------------------------------------ scalars */
+static wr_code text_of(reader *r, const yaml_node_t *n, const char *path, char **ret) {
+    if (n->type != YAML_SCALAR_NODE) return bad(r, n, "%s must be a text", path);
+    if (memchr(n->data.scalar.value, 0, n->data.scalar.length)) return bad(r, n, "%s has a zero byte", path);
+    char *s = wr_strndup((const char *)n->data.scalar.value, n->data.scalar.length);
+    if (!s) return wr_nomem(r->err, path, n->data.scalar.length);
+    wr_free(*ret);
+    *ret = s;
+    return WR_OK;
+}
+
+static wr_code number_of(reader *r, const yaml_node_t *n, const char *path, const char *s, const char **ret_unit, double *ret) {
+    char *end;
+    double v = isdigit((unsigned char)*s) ? strtod(s, &end) : -1;
+    if (v < 0 || v > 1e15) return bad(r, n, "%s: '%s' is not a number", path, s);
+    while (*end == ' ') end++;
+    *ret_unit = end;
+    *ret = v;
+    return WR_OK;
+}
+
+typedef struct unit { const char *name; double factor; } unit;
+static const unit durations[] = {{"us", 1}, {"ms", 1e3}, {"s", 1e6}, {"m", 60e6}, {"min", 60e6}, {"h", 3600e6}, {NULL, 0}};
+static const unit sizes[] = {{"", 1}, {"B", 1}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}, {"KiB", 1024.0}, {"MiB", 1048576.0}, {"GiB", 1073741824.0}, {"TiB", 1099511627776.0}, {NULL, 0}};
+
+static wr_code quantity(reader *r, const yaml_node_t *n, const char *path, const char *s, const unit *units, uint64_t *ret) {
+    const char *u;
+    double v;
+    WR_TRY(number_of(r, n, path, s, &u, &v));
+    for (; units->name; units++)
+        if (!strcasecmp(units->name, u)) break;
+    if (!units->name) return bad(r, n, units == durations + 6 ? "%s: '%s' needs a unit: ms, s, m or h" : "%s: '%s' needs a unit: KB, MB, GB, KiB, MiB or GiB", path, s);
+    v *= units->factor;
+    if (v < 1 || v > 1e18) return bad(r, n, "%s: '%s' is out of range", path, s);
+    *ret = (uint64_t)v;
+    return WR_OK;
+}
+
+static wr_code choice(reader *r, const yaml_node_t *n, const key *k, const char *s, uint64_t *ret) {
+    const char *names[8];
+    char copy[128];
+    int count = 0;
+    snprintf(copy, sizeof copy, "%s", k->choices);
+    for (char *save, *p = strtok_r(copy, "|", &save); p && count < 8; p = strtok_r(NULL, "|", &save)) names[count++] = p;
+    for (int i = 0; i < count; i++)
+        if (!strcmp(names[i], s)) return *ret = (uint64_t)i, WR_OK;
+    const char *near = wr_cli_nearest(s, names, count);
+    bad(r, n, "%s: '%s' is none of %s", k->path, s, k->choices);
+    return near ? wr_err_cure(r->err, "did you mean '%s'?", near) : r->err->code;
+}
+
+static wr_code whole(reader *r, const yaml_node_t *n, const key *k, const char *s, uint64_t *ret) {
+    char *end;
+    uint64_t lo = strtoull(k->choices, &end, 10), hi = strtoull(end + 1, NULL, 10), v = strtoull(s, &end, 10);
+    if (!isdigit((unsigned char)*s) || *end || v < lo || v > hi) return bad(r, n, "%s: '%s' is not a whole number in %s", k->path, s, k->choices);
+    *ret = v;
+    return WR_OK;
+}
+
+/* ------------------------------------------------------------------ lists */
+static wr_code list_of(reader *r, yaml_node_t *n, const char *path, char ***ret, int *ret_n) {
+    if (n->type != YAML_SEQUENCE_NODE) return bad(r, n, "%s must be a list", path);
+    int count = (int)(n->data.sequence.items.top - n->data.sequence.items.start);
+    char **list = wr_calloc((size_t)count + 1, sizeof *list);
+    if (!list) return wr_nomem(r->err, path, (size_t)count * sizeof *list);
+    *ret = list;
+    for (int i = 0; i < count; i++) {
+        WR_TRY(text_of(r, yaml_document_get_node(&r->doc, n->data.sequence.items.start[i]), path, &list[i]));
+        *ret_n = i + 1;
+    }
+    return WR_OK;
+}
+
+static wr_code merge_of(reader *r, yaml_node_t *n) {
+    if (n->type != YAML_SEQUENCE_NODE) return bad(r, n, "merge must be a list of {from: ..., to: ...}");
+    int count = (int)(n->data.sequence.items.top - n->data.sequence.items.start);
+    wr_free(r->c->merge);
+    r->c->merge = wr_calloc((size_t)count + 1, sizeof *r->c->merge);
+    if (!r->c->merge) return wr_nomem(r->err, "merge", (size_t)count);
+    for (int i = 0; i < count; i++) {
+        yaml_node_t *e = yaml_document_get_node(&r->doc, n->data.sequence.items.start[i]);
+        if (e->type != YAML_MAPPING_NODE) return bad(r, e, "merge[%d] must be {from: ..., to: ...}", i);
+        wr_merge_rule *rule = &r->c->merge[i];
+        r->c->nmerge = i + 1;
+        for (yaml_node_pair_t *p = e->data.mapping.pairs.start; p < e->data.mapping.pairs.top; p++) {
+            WR_AUTO char *k = NULL;
+            WR_TRY(text_of(r, yaml_document_get_node(&r->doc, p->key), "merge", &k));
+            const char **slot = !strcmp(k, "from") ? &rule->from : !strcmp(k, "to") ? &rule->to : NULL;
+            if (!slot) return bad(r, e, "unknown key merge[%d].%s; from and to are known", i, k);
+            WR_TRY(text_of(r, yaml_document_get_node(&r->doc, p->value), "merge", (char **)slot));
+        }
+        if (!rule->from || !rule->to) return bad(r, e, "merge[%d] needs both from and to", i);
+    }
+    return WR_OK;
+}
+
+/* ------------------------------------------------------------------ keys */
+static wr_code unknown(reader *r, const yaml_node_t *n, const char *path) {
+    const char *names[NKEYS];
+    for (int i = 0; i < NKEYS; i++) names[i] = keys[i].path;
+    const char *near = wr_cli_nearest(path, names, NKEYS);
+    bad(r, n, "unknown key '%s'", path);
+    return near ? wr_err_cure(r->err, "did you mean '%s'?", near) : wr_err_cure(r->err, "docs/config.md lists every key");
+}
+
+static wr_code take(reader *r, yaml_node_t *n, const key *k) {
+    void *at = (char *)r->c + k->at;
+    if (k->type == T_LIST) return k->at == AT(capture) ? list_of(r, n, k->path, &r->c->capture, &r->c->ncapture) : list_of(r, n, k->path, &r->c->exclude, &r->c->nexclude);
+    if (k->type == T_MERGE) return merge_of(r, n);
+    if (k->type == T_TEXT) return text_of(r, n, k->path, at);
+    WR_AUTO char *s = NULL;
+    WR_TRY(text_of(r, n, k->path, &s));
+    switch (k->type) {
+    case T_ENUM: return choice(r, n, k, s, at);
+    case T_UINT: return whole(r, n, k, s, at);
+    case T_DURATION: return quantity(r, n, k->path, s, durations, at);
+    default: return quantity(r, n, k->path, s, sizes, at);
+    }
+}
+
+static wr_code walk(reader *r, yaml_node_t *n, const char *prefix, int depth) {
+    if (n->type != YAML_MAPPING_NODE) return bad(r, n, "%s must be a mapping", *prefix ? prefix : "the file");
+    for (yaml_node_pair_t *p = n->data.mapping.pairs.start; p < n->data.mapping.pairs.top; p++) {
+        yaml_node_t *kn = yaml_document_get_node(&r->doc, p->key), *vn = yaml_document_get_node(&r->doc, p->value);
+        WR_AUTO char *name = NULL;
+        WR_TRY(text_of(r, kn, "a key", &name));
+        WR_AUTO char *path = *prefix ? wr_asprintf("%s.%s", prefix, name) : wr_strdup(name);
+        if (!path) return wr_nomem(r->err, "key", 64);
+        const key *exact = NULL;
+        bool section = false;
+        size_t len = strlen(path);
+        for (int i = 0; i < NKEYS; i++) {
+            if (!strcmp(keys[i].path, path)) exact = &keys[i];
+            section |= !strncmp(keys[i].path, path, len) && keys[i].path[len] == '.';
+        }
+        for (yaml_node_pair_t *q = n->data.mapping.pairs.start; q < p; q++) {
+            yaml_node_t *other = yaml_document_get_node(&r->doc, q->key);
+            if (other->type == YAML_SCALAR_NODE && other->data.scalar.length == kn->data.scalar.length && !memcmp(other->data.scalar.value, kn->data.scalar.value, kn->data.scalar.length))
+                return bad(r, kn, "key '%s' stands twice", path);
+        }
+        if (exact) WR_TRY(take(r, vn, exact));
+        else if (section && depth < 4) WR_TRY(walk(r, vn, path, depth + 1));
+        else return unknown(r, kn, path);
+    }
+    return WR_OK;
+}
+
+/* ------------------------------------------------------------------ url, paths, password */
+static char *percent_decode(const char *s, size_t n) {
+    char *out = wr_malloc(n + 1);
+    size_t k = 0;
+    for (size_t i = 0; out && i < n; i++) {
+        unsigned v;
+        if (s[i] == '%' && i + 2 < n + 0 && isxdigit((unsigned char)s[i + 1]) && isxdigit((unsigned char)s[i + 2]) && sscanf(s + i + 1, "%2x", &v) == 1) out[k++] = (char)v, i += 2;
+        else out[k++] = s[i];
+    }
+    if (out) out[k] = 0;
+    return out;
+}
+
+static wr_code parse_url(wr_config *c, wr_err *err) {
+    const char *u = c->url;
+    if (!u) return wr_fail(err, WR_E_CONFIG, WR_RETRY_NO, "%s: source.url is missing", c->path), wr_err_cure(err, "source: {url: mysql://user@host:3306, ...}");
+    const char *rest = !strncmp(u, "mysql://", 8) ? u + 8 : !strncmp(u, "mariadb://", 10) ? u + 10 : NULL;
+    if (!rest) return wr_fail(err, WR_E_CONFIG, WR_RETRY_NO, "%s: source.url must begin with mysql://", c->path);
+    size_t n = strcspn(rest, "/");
+    if (rest[n] && rest[n + 1]) return wr_fail(err, WR_E_CONFIG, WR_RETRY_NO, "%s: source.url ends with a path; databases are chosen by source.capture", c->path);
+    const char *at = memrchr(rest, '@', n);
+    if (!at || at == rest) return wr_fail(err, WR_E_CONFIG, WR_RETRY_NO, "%s: source.url names no user: mysql://user@host:port", c->path);
+    if (memchr(rest, ':', (size_t)(at - rest))) {
+        wr_fail(err, WR_E_CONFIG, WR_RETRY_NO, "%s: source.url holds a password", c->path);
+        return wr_err_cure(err, "take it out and use source.password_env, password_file or password_command");
+    }
+    const char *host = at + 1, *end = rest + n, *colon = memrchr(host, ':', (size_t)(end - host)), *close = memrchr(host, ']', (size_t)(end - host));
+    if (colon && close && colon < close) colon = NULL;
+    const char *hend = colon ? colon : end;
+    c->port = 3306;
+    if (colon) {
+        char *e;
+        long v = strtol(colon + 1, &e, 10);
+        if (e != end || v < 1 || v > 65535) return wr_fail(err, WR_E_CONFIG, WR_RETRY_NO, "%s: source.url: '%.*s' is no port", c->path, (int)(end - colon - 1), colon + 1);
+        c->port = (int)v;
+    }
+    if (*host == '[' && hend > host + 1 && hend[-1] == ']') host++, hend--;
+    if (hend <= host) return wr_fail(err, WR_E_CONFIG, WR_RETRY_NO, "%s: source.url names no host", c->path);
+    c->user = percent_decode(rest, (size_t)(at - rest));
+    c->host = wr_strndup(host, (size_t)(hend - host));
+    return c->user && c->host ? WR_OK : wr_nomem(err, "url", n);
+}
+
+static wr_code absolute(wr_config *c, char **path, wr_err *err) {
+    if (!*path || **path == '/') return WR_OK;
+    const char *p = *path;
+    while (p[0] == '.' && p[1] == '/') p += 2;
+    char *a = wr_path_join(c->dir, !strcmp(p, ".") ? "" : p);
+    if (!a) return wr_nomem(err, "path", 256);
+    wr_free(*path);
+    *path = a;
+    return WR_OK;
+}
+
+static wr_code first_line(wr_buf *b, char **ret, wr_err *err) {
+    size_t n = 0;
+    while (n < b->n && b->p[n] != '\n' && b->p[n] != '\r' && b->p[n]) n++;
+    *ret = wr_strndup((const char *)b->p, n);
+    explicit_bzero(b->p, b->n);
+    return *ret ? WR_OK : wr_nomem(err, "password", n);
+}
+
+static wr_code run_command(const char *cmd, wr_buf *out, wr_err *err) {
+    FILE *f = popen(cmd, "re");
+    if (!f) return wr_fail(err, WR_E_CONFIG, WR_RETRY_NO, "source.password_command cannot be started");
+    char buf[4096];
+    size_t n;
+    while ((n = fread(buf, 1, sizeof buf, f)) > 0 && out->n < 65536) wr_buf_put(out, buf, n);
+    explicit_bzero(buf, sizeof buf);
+    int rc = pclose(f);
+    if (rc != 0) return wr_fail(err, WR_E_CONFIG, WR_RETRY_NO, "source.password_command ended with status %d", WIFEXITED(rc) ? WEXITSTATUS(rc) : 128);
+    return wr_buf_check(out, "password", err);
+}
+
+static wr_code fetch_password(wr_config *c, wr_err *err) {
+    WR_AUTO_BUF wr_buf b = WR_BUF_INIT;
+    if (c->password_env) {
+        const char *v = getenv(c->password_env);
+        if (!v) {
+            wr_fail(err, WR_E_CONFIG, WR_RETRY_NO, "environment variable %s, named by source.password_env, is not set", c->password_env);
+            return wr_err_cure(err, "export %s=... before starting weir", c->password_env);
+        }
+        c->password = wr_strdup(v);
+        return c->password ? WR_OK : wr_nomem(err, "password", 64);
+    }
+    if (c->password_file) {
+        if (wr_file_get(c->password_file, 65536, &b, err) != WR_OK) return err->code = WR_E_CONFIG, wr_err_in(err, "source.password_file");
+        return first_line(&b, &c->password, err);
+    }
+    if (c->password_command) {
+        WR_TRY(run_command(c->password_command, &b, err));
+        return first_line(&b, &c->password, err);
+    }
+    c->password = wr_strdup("");
+    return c->password ? WR_OK : wr_nomem(err, "password", 1);
+}
+
+/* ------------------------------------------------------------------ the whole */
+static wr_code refuse_unbuilt(const wr_config *c, wr_err *err) {
+    const char *what = c->catalog == 1 ? "lake.catalog: rest" : c->visible == 1 ? "snapshot.visible: early" : c->type_change == 1 ? "policy.type_change: lenient" : c->type_change == 2 ? "policy.type_change: stop" : NULL;
+    if (!what) return WR_OK;
+    wr_fail(err, WR_E_CONFIG, WR_RETRY_NO, "%s: %s is not built yet", c->path, what);
+    return wr_err_cure(err, "leave the key out");
+}
+
+static wr_code assemble(wr_config *c, wr_err *err) {
+    if (!c->name || !*c->name) return wr_fail(err, WR_E_CONFIG, WR_RETRY_NO, "%s: name is missing", c->path);
+    if (!c->home && !(c->home = wr_asprintf("%s.weir", c->name))) return wr_nomem(err, "home", 64);
+    if (!c->ncapture) {
+        wr_fail(err, WR_E_CONFIG, WR_RETRY_NO, "%s: source.capture is missing: it says which tables to copy", c->path);
+        return wr_err_cure(err, "for all tables of database shop: capture: ['shop\\..*']");
+    }
+    if ((c->password_env != NULL) + (c->password_file != NULL) + (c->password_command != NULL) > 1)
+        return wr_fail(err, WR_E_CONFIG, WR_RETRY_NO, "%s: only one of source.password_env, password_file and password_command may be given", c->path);
+    WR_TRY(refuse_unbuilt(c, err));
+    WR_TRY(parse_url(c, err));
+    WR_TRY(absolute(c, &c->home, err));
+    WR_TRY(absolute(c, &c->warehouse, err));
+    WR_TRY(absolute(c, &c->password_file, err));
+    WR_TRY(absolute(c, &c->tls_ca, err));
+    c->o = (wr_pipeline_options){
+        .name = c->name, .home = c->home, .merge = c->merge, .nmerge = c->nmerge, .on_drop = (wr_on_drop)c->on_drop, .on_rowless = (wr_on_rowless)c->rowless,
+        .snapshot_parallel = (int)c->parallel, .warehouse = c->warehouse, .format_version = (int)c->format_version, .commit_every_us = (int64_t)c->commit_every,
+        .commit_bytes = c->commit_bytes, .queue = {.max_bytes = c->queue_bytes},
+        .source = {.host = c->host, .user = c->user, .port = c->port, .tls = (wr_tls)c->tls, .tls_ca = c->tls_ca, .capture = (const char *const *)c->capture, .ncapture = c->ncapture,
+                   .exclude = (const char *const *)c->exclude, .nexclude = c->nexclude, .zero_date = (wr_zero_date)c->zero_date, .time_as = (wr_time_as)c->time_as,
+                   .server_id = (uint32_t)c->server_id, .pipeline_name = c->name, .snapshot_rows_per_second = c->rows_per_second},
+    };
+    return WR_OK;
+}
+
+wr_code wr_config_parse(const char *text, size_t n, const char *path, wr_config **ret, wr_err *err) {
+    wr_config *c = wr_calloc(1, sizeof *c);
+    if (!c) return wr_nomem(err, "configuration", sizeof *c);
+    const char *slash = strrchr(path, '/');
+    c->path = wr_strdup(path);
+    char cwd[4096];
+    if (slash && *path == '/') c->dir = wr_strndup(path, slash == path ? 1 : (size_t)(slash - path));
+    else if (getcwd(cwd, sizeof cwd)) c->dir = slash ? wr_asprintf("%s/%.*s", cwd, (int)(slash - path), path) : wr_strdup(cwd);
+    yaml_parser_t parser;
+    if (!c->path || !c->dir || !yaml_parser_initialize(&parser)) return wr_config_free(c), wr_nomem(err, "configuration", 4096);
+    yaml_parser_set_input_string(&parser, (const unsigned char *)text, n);
+    reader r = {.c = c, .path = path, .err = err};
+    wr_code rc;
+    if (!yaml_parser_load(&parser, &r.doc)) {
+        rc = wr_fail(err, WR_E_CONFIG, WR_RETRY_NO, "%s:%zu: not YAML: %s", path, parser.problem_mark.line + 1, parser.problem ? parser.problem : "unreadable");
+    } else {
+        yaml_node_t *root = yaml_document_get_root_node(&r.doc);
+        rc = root ? walk(&r, root, "", 0) : wr_fail(err, WR_E_CONFIG, WR_RETRY_NO, "%s is empty", path);
+        yaml_document_delete(&r.doc);
+    }
+    yaml_parser_delete(&parser);
+    if (rc == WR_OK) rc = assemble(c, err);
+    if (rc != WR_OK) return wr_config_free(c), rc;
+    *ret = c;
+    return WR_OK;
+}
+
+wr_code wr_config_load(const char *path, bool need_password, wr_config **ret, wr_err *err) {
+    WR_AUTO_BUF wr_buf b = WR_BUF_INIT;
+    if (wr_file_get(path, 1 << 20, &b, err) != WR_OK) {
+        err->code = WR_E_CONFIG;
+        return wr_err_cure(err, "give the configuration with -c FILE; README.md has an example");
+    }
+    wr_config *c;
+    WR_TRY(wr_config_parse((const char *)b.p, b.n, path, &c, err));
+    wr_code rc = need_password ? fetch_password(c, err) : WR_OK;
+    if (rc != WR_OK) return wr_config_free(c), rc;
+    c->o.source.password = c->password;
+    *ret = c;
+    return WR_OK;
+}
+
+static void free_list(char **l, int n) {
+    for (int i = 0; i < n; i++) wr_free(l[i]);
+    wr_free(l);
+}
+
+void wr_config_free(wr_config *c) {
+    if (!c) return;
+    char **texts[] = {&c->path, &c->dir, &c->name, &c->home, &c->url, &c->password_env, &c->password_file, &c->password_command, &c->tls_ca, &c->warehouse, &c->user, &c->host};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) wr_free(*texts[i]);
+    if (c->password) explicit_bzero(c->password, strlen(c->password));
+    wr_free(c->password);
+    free_list(c->capture, c->ncapture);
+    free_list(c->exclude, c->nexclude);
+    for (int i = 0; i < c->nmerge; i++) wr_free((char *)c->merge[i].from), wr_free((char *)c->merge[i].to);
+    wr_free(c->merge);
+    wr_free(c);
+}
+
+const wr_pipeline_options *wr_config_options(const wr_config *c) { return &c->o; }

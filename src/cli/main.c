@@ -1,0 +1,196 @@
+/* weir COMMAND [flags] */
+#include <locale.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "weir/base/mem.h"
+
+typedef enum flag_bit { F_CONFIG = 1, F_JSON = 2, F_UNTIL = 4, F_TIMEOUT = 8, F_VERBOSE = 16, F_CSV = 32 } flag_bit;
+
+typedef struct command {
+    const char *name, *args, *what, *example;
+    int (*run)(const wr_args *a);
+    unsigned flags;
+    int min_words, max_words;
+} command;
+
+static const command commands[] = {
+    {"check", "-c FILE [--json]", "find out what would stop or hurt a sync, before it does", "weir check -c shop.yaml", wr_cmd_check, F_CONFIG | F_JSON | F_VERBOSE, 0, 0},
+    {"sync", "-c FILE [--until current] [--verbose]", "copy what is new, then keep the lake current", "weir sync -c shop.yaml\n  weir sync -c shop.yaml --until current", wr_cmd_sync, F_CONFIG | F_UNTIL | F_VERBOSE, 0, 0},
+    {"wait", "-c FILE [--timeout SECONDS]", "return once all that is committed in the source now is visible in the lake", "weir wait -c shop.yaml --timeout 60", wr_cmd_wait, F_CONFIG | F_TIMEOUT | F_VERBOSE, 0, 0},
+    {"status", "-c FILE [--json]", "state, positions, lag and last error", "weir status -c shop.yaml", wr_cmd_status, F_CONFIG | F_JSON, 0, 0},
+    {"tables", "-c FILE [TABLE] [--json]", "lake tables and their health", "weir tables -c shop.yaml shop.orders", wr_cmd_tables, F_CONFIG | F_JSON, 0, 1},
+    {"sql", "-c FILE [--json | --csv] 'SELECT ...'", "read the lake tables through DuckDB", "weir sql -c shop.yaml 'select count(*) from shop.orders'", wr_cmd_sql, F_CONFIG | F_JSON | F_CSV, 1, 1},
+};
+#define NCOMMANDS ((int)(sizeof commands / sizeof *commands))
+
+typedef struct flag { const char *name; flag_bit bit; bool takes; const char *what; } flag;
+static const flag flags[] = {
+    {"-c", F_CONFIG, true, "configuration file (weir.yaml)"},
+    {"--config", F_CONFIG, true, "the same"},
+    {"--json", F_JSON, false, "print JSON"},
+    {"--csv", F_CSV, false, "print CSV"},
+    {"--until", F_UNTIL, true, "current: end once everything committed at the start is visible"},
+    {"--timeout", F_TIMEOUT, true, "seconds to wait"},
+    {"--verbose", F_VERBOSE, false, "say more"},
+};
+#define NFLAGS ((int)(sizeof flags / sizeof *flags))
+
+/* ------------------------------------------------------------------ small things the commands share */
+int wr_cli_fail(const wr_err *err) {
+    bool c = wr_cli_colour(2);
+    fprintf(stderr, "%sweir:%s %s\n", c ? "\033[1;31m" : "", c ? "\033[0m" : "", err->msg);
+    if (err->cure[0]) fprintf(stderr, "  way out: %s\n", err->cure);
+    return err->code == WR_E_CONFIG || err->code == WR_E_INVAL ? EXIT_USAGE : EXIT_FAILED;
+}
+
+bool wr_cli_colour(int fd) {
+    const char *no = getenv("NO_COLOR");
+    return isatty(fd) && !(no && *no);
+}
+
+static int min3(int a, int b, int c) { return a < b ? (a < c ? a : c) : b < c ? b : c; }
+
+const char *wr_cli_nearest(const char *word, const char *const *names, int n) {
+    enum { MAX = 64 };
+    size_t wl = strlen(word);
+    int best = 4;
+    const char *ret = NULL;
+    if (wl >= MAX) return NULL;
+    for (int k = 0; k < n; k++) {
+        size_t nl = strlen(names[k]);
+        if (nl >= MAX) continue;
+        int d[MAX][MAX];
+        for (size_t i = 0; i <= wl; i++) d[i][0] = (int)i;
+        for (size_t j = 0; j <= nl; j++) d[0][j] = (int)j;
+        for (size_t i = 1; i <= wl; i++)
+            for (size_t j = 1; j <= nl; j++) {
+                int cost = word[i - 1] != names[k][j - 1];
+                d[i][j] = min3(d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + cost);
+                if (i > 1 && j > 1 && word[i - 1] == names[k][j - 2] && word[i - 2] == names[k][j - 1] && d[i - 2][j - 2] + 1 < d[i][j]) d[i][j] = d[i - 2][j - 2] + 1;
+            }
+        int dist = d[wl][nl];
+        const char *leaf = strrchr(names[k], '.'); /* the right word in the wrong section */
+        const char *wleaf = strrchr(word, '.');
+        if (leaf && !strcmp(leaf + 1, wleaf ? wleaf + 1 : word)) dist = dist > 2 ? 2 : dist;
+        if (dist < best && dist * 2 <= (int)wl + 1) best = dist, ret = names[k];
+    }
+    return ret;
+}
+
+char *wr_cli_bytes(double b, char buf[32]) {
+    const char *u[] = {"B", "kB", "MB", "GB", "TB", "PB"};
+    int i = 0;
+    while (b >= 1000 && i < 5) b /= 1000, i++;
+    snprintf(buf, 32, i && b < 100 ? "%.1f %s" : "%.0f %s", b, u[i]);
+    return buf;
+}
+
+/* ------------------------------------------------------------------ help and arguments */
+static int usage(FILE *out) {
+    fprintf(out, "Weir moves every change of MySQL and MariaDB databases into Apache Iceberg tables.\n\nUsage: weir COMMAND [flags]\n\n");
+    for (int i = 0; i < NCOMMANDS; i++) fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].what);
+    fprintf(out, "  %-8s %s\n  %-8s %s\n\nweir help COMMAND tells more. Exit codes: 0 fine, 1 failed, 2 wrong usage or configuration, 4 time-out.\n", "version", "print versions", "help", "this text");
+    return out == stdout ? EXIT_FINE : EXIT_USAGE;
+}
+
+static const command *find_command(const char *name) {
+    for (int i = 0; i < NCOMMANDS; i++)
+        if (!strcmp(commands[i].name, name)) return &commands[i];
+    const char *names[NCOMMANDS + 2];
+    for (int i = 0; i < NCOMMANDS; i++) names[i] = commands[i].name;
+    names[NCOMMANDS] = "version", names[NCOMMANDS + 1] = "help";
+    const char *near = wr_cli_nearest(name, names, NCOMMANDS + 2);
+    fprintf(stderr, "weir: there is no command '%s'%s%s%s\n", name, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "; weir help lists them");
+    return NULL;
+}
+
+static int help(const char *name) {
+    const command *c = find_command(name);
+    if (!c) return EXIT_USAGE;
+    printf("weir %s %s\n\n%c%s.\n\n", c->name, c->args, c->what[0] - 32, c->what + 1);
+    for (int i = 0; i < NFLAGS; i++)
+        if (c->flags & flags[i].bit) printf("  %-10s %s\n", flags[i].name, flags[i].what);
+    printf("\nExample:\n  %s\n", c->example);
+    return EXIT_FINE;
+}
+
+static int wrong_flag(const command *c, const char *arg) {
+    const char *names[NFLAGS];
+    int n = 0;
+    for (int i = 0; i < NFLAGS; i++)
+        if (c->flags & flags[i].bit) names[n++] = flags[i].name;
+    const char *near = wr_cli_nearest(arg, names, n);
+    fprintf(stderr, "weir %s: unknown flag '%s'%s%s%s\n  usage: weir %s %s\n", c->name, arg, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "", c->name, c->args);
+    return EXIT_USAGE;
+}
+
+static int parse(const command *c, int argc, char **argv, wr_args *a) {
+    a->timeout_s = -1;
+    bool words_only = false;
+    for (int i = 0; i < argc; i++) {
+        const char *arg = argv[i];
+        if (!words_only && !strcmp(arg, "--")) {
+            words_only = true;
+            continue;
+        }
+        if (words_only || arg[0] != '-' || !arg[1]) {
+            if (a->nwords >= c->max_words) return fprintf(stderr, "weir %s: '%s' is one argument too many\n  usage: weir %s %s\n", c->name, arg, c->name, c->args), EXIT_USAGE;
+            a->words[a->nwords++] = arg;
+            continue;
+        }
+        const flag *f = NULL;
+        const char *eq = strncmp(arg, "--", 2) ? NULL : strchr(arg, '=');
+        size_t len = eq ? (size_t)(eq - arg) : strlen(arg);
+        for (int k = 0; k < NFLAGS; k++)
+            if (strlen(flags[k].name) == len && !strncmp(flags[k].name, arg, len)) f = &flags[k];
+        if (!f || !(c->flags & f->bit)) return wrong_flag(c, arg);
+        const char *v = !f->takes ? NULL : eq ? eq + 1 : i + 1 < argc ? argv[++i] : NULL;
+        if (f->takes && !v) return fprintf(stderr, "weir %s: %s needs a value\n", c->name, f->name), EXIT_USAGE;
+        if (!f->takes && eq) return fprintf(stderr, "weir %s: %s takes no value\n", c->name, f->name), EXIT_USAGE;
+        char *end;
+        switch (f->bit) {
+        case F_CONFIG: a->config = v; break;
+        case F_JSON: a->json = true; break;
+        case F_CSV: a->csv = true; break;
+        case F_VERBOSE: a->verbose = true; break;
+        case F_UNTIL:
+            if (strcmp(v, "current")) return fprintf(stderr, "weir %s: --until takes 'current', not '%s'\n", c->name, v), EXIT_USAGE;
+            a->until_current = true;
+            break;
+        case F_TIMEOUT:
+            a->timeout_s = strtod(v, &end);
+            if (end == v || *end || a->timeout_s < 0) return fprintf(stderr, "weir %s: --timeout takes seconds, not '%s'\n", c->name, v), EXIT_USAGE;
+            break;
+        }
+    }
+    if (!a->config) return fprintf(stderr, "weir %s: -c FILE is missing\n  usage: weir %s %s\n", c->name, c->name, c->args), EXIT_USAGE;
+    if (a->nwords < c->min_words) return fprintf(stderr, "weir %s: an argument is missing\n  usage: weir %s %s\n", c->name, c->name, c->args), EXIT_USAGE;
+    return EXIT_FINE;
+}
+
+int main(int argc, char **argv) {
+    setlocale(LC_CTYPE, "");
+    signal(SIGPIPE, SIG_IGN);
+    prctl(PR_SET_DUMPABLE, 0); /* a core dump would hold the source's password */
+    if (argc < 2) return usage(stderr);
+    const char *name = argv[1];
+    if (!strcmp(name, "help") || !strcmp(name, "--help") || !strcmp(name, "-h")) return argc > 2 ? help(argv[2]) : usage(stdout);
+    if (!strcmp(name, "version") || !strcmp(name, "--version")) {
+        printf("weir %s (DuckDB %s)\n", WEIR_VERSION, wr_engine_version());
+        return EXIT_FINE;
+    }
+    const command *c = find_command(name);
+    if (!c) return EXIT_USAGE;
+    for (int i = 2; i < argc; i++)
+        if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) return help(name);
+    wr_args a = {0};
+    int rc = parse(c, argc - 2, argv + 2, &a);
+    return rc ? rc : c->run(&a);
+}

@@ -1,0 +1,494 @@
+/* Queue to lake. Everything here: @thread applying */
+#include <inttypes.h>
+#include <stdlib.h>
+#include "impl.h"
+#include "weir/base/clock.h"
+#include "weir/base/fault.h"
+#include "weir/base/log.h"
+#include "weir/base/mem.h"
+#include "weir/base/sum.h"
+
+/* ------------------------------------------------------------------ members and targets */
+static void member_free(member *m) {
+    if (!m) return;
+    wr_member_reset_load(m);
+    wr_convert_free(m->convert);
+    wr_schema_unref(m->schema);
+    wr_free(m->db), wr_free(m->name), wr_free(m->def);
+    wr_free(m);
+}
+
+static void target_free(target *t) {
+    for (int i = 0; i < t->nmembers; i++) member_free(t->members[i]);
+    wr_free(t->members);
+    wr_free(t->ns), wr_free(t->name);
+    wr_free(t);
+}
+
+static target *find_target(wr_pipeline *p, wr_route r) {
+    for (int i = 0; i < p->ntargets; i++)
+        if (!strcmp(p->targets[i]->ns, r.ns) && !strcmp(p->targets[i]->name, r.name)) return p->targets[i];
+    return NULL;
+}
+
+/* A merged table's id must not meet a source table's and must be the same at every start. */
+static uint32_t merged_id(wr_route r) {
+    return 0x40000000u | ((uint32_t)wr_hash64(r.name, strlen(r.name), wr_hash64(r.ns, strlen(r.ns), 0)) & 0x3fffffffu);
+}
+
+static wr_code target_new(wr_pipeline *p, wr_route r, uint32_t id, target **ret, wr_err *err) {
+    target *t = wr_calloc(1, sizeof *t);
+    target **list = wr_realloc(p->targets, ((size_t)p->ntargets + 1) * sizeof *list);
+    if (list) p->targets = list;
+    if (t) t->ns = wr_strdup(r.ns), t->name = wr_strdup(r.name);
+    if (!t || !list || !t->ns || !t->name) return t ? target_free(t) : (void)0, wr_nomem(err, "lake table", 256);
+    t->merged = r.merged;
+    t->id = id;
+    p->targets[p->ntargets++] = t;
+    *ret = t;
+    return WR_OK;
+}
+
+static void target_remove(wr_pipeline *p, target *t) {
+    for (int i = 0; i < p->ntargets; i++)
+        if (p->targets[i] == t) {
+            p->targets[i] = p->targets[--p->ntargets];
+            break;
+        }
+    target_free(t);
+}
+
+static wr_code add_member(target *t, member *m, wr_err *err) {
+    member **list = wr_realloc(t->members, ((size_t)t->nmembers + 1) * sizeof *list);
+    if (!list) return wr_nomem(err, "lake table", 64);
+    t->members = list;
+    t->members[t->nmembers++] = m;
+    m->target = t;
+    return WR_OK;
+}
+
+/* Takes the member out of target and pipeline; the target may be left without any. */
+static void remove_member(wr_pipeline *p, member *m) {
+    target *t = m->target;
+    for (int i = 0; i < t->nmembers; i++)
+        if (t->members[i] == m) t->members[i] = t->members[--t->nmembers];
+    wr_u64map_del(p->members, m->id);
+    member_free(m);
+}
+
+static wr_code set_definition(member *m, const wr_ddl *d, wr_err *err) {
+    char *db = wr_strdup(d->db), *name = wr_strdup(d->name), *def = wr_strdup(d->def);
+    if (!db || !name || !def) return wr_free(db), wr_free(name), wr_free(def), wr_nomem(err, "table definition", 256);
+    wr_free(m->db), wr_free(m->name), wr_free(m->def);
+    m->db = db, m->name = name, m->def = def;
+    wr_schema *s = wr_schema_ref(d->schema);
+    wr_schema_unref(m->schema);
+    m->schema = s;
+    return WR_OK;
+}
+
+member *wr_member_new(wr_pipeline *p, const wr_ddl *d, wr_err *err) {
+    member *m = wr_calloc(1, sizeof *m);
+    if (m) m->id = d->table;
+    if (!m || set_definition(m, d, err) != WR_OK || !wr_u64map_put(p->members, m->id, m)) {
+        wr_nomem(err, "table", sizeof *m);
+        member_free(m);
+        return NULL;
+    }
+    return m;
+}
+
+static wr_code target_schema(const target *t, const wr_schema *previous, wr_schema **ret, wr_err *err) {
+    if (!t->merged) return *ret = wr_schema_ref(t->members[0]->schema), WR_OK;
+    WR_AUTO const wr_schema **list = wr_malloc((size_t)t->nmembers * sizeof *list);
+    if (!list) return wr_nomem(err, "merged schema", (size_t)t->nmembers * sizeof *list);
+    for (int i = 0; i < t->nmembers; i++) list[i] = t->members[i]->schema;
+    wr_code rc = wr_merge_schema(list, t->nmembers, previous, ret, err);
+    return rc == WR_OK ? WR_OK : wr_err_in(err, "merging into %s.%s", t->ns, t->name);
+}
+
+wr_code wr_target_bind(wr_pipeline *p, target *t, wr_err *err) {
+    for (int i = 0; t->merged && i < t->nmembers; i++) {
+        member *m = t->members[i];
+        wr_convert_free(m->convert);
+        m->convert = NULL;
+        WR_TRY(wr_convert_new(m->schema, wr_table_schema(t->table), m->db, m->name, &m->convert, err));
+    }
+    return WR_OK;
+}
+
+/* ------------------------------------------------------------------ commit */
+wr_code wr_apply_commit(wr_pipeline *p, wr_err *err) {
+    p->next_commit_us = wr_mono_us() + p->o.commit_every_us;
+    if (p->offset == p->committed_offset && !wr_lake_dirty(p->lake)) return WR_OK;
+    WR_TRY(wr_lake_commit(p->lake, p->offset, &p->pos, p->event_us, err));
+    if (WR_FAULT("pipeline.after_commit")) return wr_fail(err, WR_E_IO, WR_RETRY_SOON, "injected: after commit");
+    wr_pos copy = {0};
+    WR_TRY(wr_pos_copy(&copy, &p->pos, err));
+    pthread_mutex_lock(&p->lock_mu);
+    wr_pos_clear(&p->committed);
+    p->committed = copy;
+    p->committed_offset = p->offset;
+    p->committed_event_us = p->event_us;
+    p->committed_at_us = wr_now_us();
+    pthread_mutex_unlock(&p->lock_mu);
+    wr_status_tables(p);
+    return wr_queue_release(p->queue, p->offset, err);
+}
+
+/* ------------------------------------------------------------------ changes */
+/* The end position of the transaction being read, looked up ahead with a reader of its own: only tables without a key need it, and only
+ * until they have passed the position at which they were loaded. */
+static wr_code peek_end(wr_pipeline *p, uint64_t offset, wr_err *err) {
+    if (p->peek_offset == offset) return WR_OK;
+    wr_queue_reader *r;
+    WR_TRY(wr_queue_reader_new(p->queue, offset - 1, &r, err));
+    wr_queue_record rec;
+    wr_code rc;
+    do rc = wr_queue_read(r, 0, &rec, err);
+    while (rc == WR_OK && rec.kind != 0);
+    if (rc == WR_OK) wr_pos_clear(&p->peek_pos), rc = wr_pos_copy(&p->peek_pos, rec.pos, err);
+    if (rc == WR_OK) p->peek_offset = offset;
+    wr_queue_reader_free(r);
+    return rc;
+}
+
+/* Whether a load already holds what this transaction did to the member. */
+static wr_code already_loaded(wr_pipeline *p, const member *m, uint64_t offset, bool *ret_loaded, wr_err *err) {
+    *ret_loaded = false;
+    if (!m->exact || m->target->phase != PHASE_REPLAY) return WR_OK;
+    WR_TRY(peek_end(p, offset, err));
+    *ret_loaded = wr_pos_cmp(&p->peek_pos, &m->until) <= 0;
+    return WR_OK;
+}
+
+static wr_code on_change(wr_pipeline *p, const wr_queue_record *rec, wr_err *err) {
+    wr_change c;
+    wr_rd rd = wr_rd_of(rec->payload.p, rec->payload.n);
+    WR_TRY(wr_change_decode(&rd, &c, err));
+    member *m = wr_u64map_get(p->members, c.table);
+    if (!m) return wr_fail(err, WR_E_SCHEMA, WR_RETRY_NO, "queue transaction %" PRIu64 " changes table %u, which no earlier record defines", rec->offset, c.table);
+    target *t = m->target;
+    p->in_tx = true;
+    if (t->phase == PHASE_WAIT) return WR_OK;
+    if (c.schema_version != m->schema->version)
+        return wr_fail(err, WR_E_SCHEMA, WR_RETRY_NO, "queue transaction %" PRIu64 ": a row of %s.%s has schema version %u, the table is at %u", rec->offset, m->db, m->name,
+                       c.schema_version, m->schema->version);
+    bool loaded;
+    WR_TRY(already_loaded(p, m, rec->offset, &loaded, err));
+    if (loaded) return WR_OK;
+    wr_slice before = c.before, after = c.after;
+    if (m->convert) {
+        wr_buf_clear(&p->row), wr_buf_clear(&p->row2);
+        if (c.op != WR_OP_INSERT) WR_TRY(wr_convert_row(m->convert, c.before, &p->row, err));
+        if (c.op != WR_OP_DELETE) WR_TRY(wr_convert_row(m->convert, c.after, &p->row2, err));
+        before = wr_buf_view(&p->row), after = wr_buf_view(&p->row2);
+    }
+    __atomic_add_fetch(&p->rows_applied, 1, __ATOMIC_RELAXED);
+    return wr_table_apply(t->table, t->phase == PHASE_REPLAY && !m->exact ? WR_APPLY_REPLAY : WR_APPLY_STRICT, (wr_op)c.op, before, after, err);
+}
+
+/* ------------------------------------------------------------------ schema events */
+wr_code wr_load_begin(wr_pipeline *p, target *t, const wr_schema *schema, phase to, wr_err *err) {
+    for (int i = 0; i < t->nmembers; i++) wr_member_reset_load(t->members[i]);
+    t->phase = to;
+    t->load_committed_us = 0;
+    if (to == PHASE_LOAD) p->load_wanted = true;
+    WR_AUTO char *info = NULL;
+    WR_TRY(wr_load_info(t, &info, err));
+    WR_TRY(wr_table_load_begin(t->table, schema, info, err));
+    return wr_target_bind(p, t, err);
+}
+
+/* The table's rows must be read again: under its present schema, beside what main shows. */
+static wr_code reload(wr_pipeline *p, target *t, wr_err *err) {
+    wr_schema *s;
+    WR_TRY(target_schema(t, wr_table_schema(t->table), &s, err));
+    wr_code rc = wr_load_begin(p, t, s, PHASE_LOAD, err);
+    wr_schema_unref(s);
+    return rc;
+}
+
+/* Takes the target's new schema over without reading rows, or reloads when that is not enough. */
+static wr_code evolve(wr_pipeline *p, target *t, bool fill, wr_err *err) {
+    wr_schema *s;
+    const wr_schema *now = wr_table_schema(t->table);
+    WR_TRY(target_schema(t, now, &s, err));
+    bool lost = false; /* a merged table: a column that vanished or changed identity somewhere needs that shard's rows anew */
+    for (int i = 0; t->merged && i < now->ncols; i++) lost |= wr_schema_find_id(s, now->cols[i].id) < 0;
+    if (t->merged) lost |= s->nkey != now->nkey;
+    wr_code rc = t->merged && (fill || lost) ? WR_E_UNSUPPORTED : wr_table_alter(t->table, s, fill, err);
+    if (rc == WR_E_UNSUPPORTED) wr_err_clear(err), rc = wr_load_begin(p, t, s, PHASE_LOAD, err);
+    else if (rc == WR_OK) rc = wr_target_bind(p, t, err);
+    wr_schema_unref(s);
+    return rc;
+}
+
+static wr_code on_create(wr_pipeline *p, const wr_ddl *d, wr_err *err) {
+    wr_route r = wr_routes_find(p->routes, d->db, d->name);
+    target *t = find_target(p, r);
+    if (t && !r.merged) return wr_fail(err, WR_E_SCHEMA, WR_RETRY_NO, "table %s.%s is created although it exists", d->db, d->name);
+    member *m = wr_member_new(p, d, err);
+    if (!m) return err->code;
+    bool fresh = !t;
+    if (fresh) WR_TRY(target_new(p, r, r.merged ? merged_id(r) : d->table, &t, err));
+    WR_TRY(add_member(t, m, err));
+    if (!fresh && t->phase == PHASE_WAIT) return reload(p, t, err);
+    if (!fresh) return d->rows == WR_ROWS_RELOAD || t->phase == PHASE_LOAD ? reload(p, t, err) : evolve(p, t, false, err);
+    wr_schema *s;
+    WR_TRY(target_schema(t, NULL, &s, err));
+    wr_code rc = wr_lake_create(p->lake, t->id, t->ns, t->name, s, &t->table, err);
+    if (rc == WR_OK) rc = d->rows == WR_ROWS_RELOAD ? wr_load_begin(p, t, s, PHASE_LOAD, err) : wr_target_bind(p, t, err);
+    wr_schema_unref(s);
+    return rc;
+}
+
+static wr_code refuse_rowless(wr_pipeline *p, const wr_ddl *d, wr_err *err) {
+    if (p->o.on_rowless != WR_ON_ROWLESS_STOP) return WR_OK;
+    wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "%s.%s changed without row events: %.400s", d->db, d->name, d->why ? d->why : "");
+    return wr_err_cure(err, "set policy.rowless_change: resnapshot to read the table again");
+}
+
+static wr_code on_alter(wr_pipeline *p, member *m, const wr_ddl *d, wr_err *err) {
+    target *t = m->target;
+    bool renames_column = false; /* in a merged table, columns meet by name */
+    for (int i = 0; t->merged && i < m->schema->ncols; i++) {
+        int j = wr_schema_find(d->schema, m->schema->cols[i].name);
+        renames_column |= j < 0 || d->schema->cols[j].id != m->schema->cols[i].id;
+    }
+    WR_TRY(set_definition(m, d, err));
+    if (d->rows == WR_ROWS_RELOAD) WR_TRY(refuse_rowless(p, d, err));
+    if (d->rows == WR_ROWS_RELOAD || t->phase == PHASE_WAIT || t->phase == PHASE_LOAD || renames_column) return reload(p, t, err);
+    return evolve(p, t, d->rows == WR_ROWS_FILL, err);
+}
+
+static wr_code leave(wr_pipeline *p, member *m, wr_err *err) {
+    target *t = m->target;
+    bool mirror = p->o.on_drop == WR_ON_DROP_MIRROR;
+    if (t->merged) {
+        const char *shard[2] = {m->db, m->name};
+        if (mirror && (t->phase == PHASE_STREAM || t->phase == PHASE_REPLAY)) WR_TRY(wr_table_delete_prefix(t->table, shard, 2, err));
+        bool again = t->phase == PHASE_WAIT || t->phase == PHASE_LOAD;
+        remove_member(p, m);
+        return again && t->nmembers ? reload(p, t, err) : WR_OK;
+    }
+    WR_TRY(wr_table_drop(t->table, mirror ? WR_DROP_MIRROR : WR_DROP_KEEP, err));
+    wr_u64map_del(p->members, m->id);
+    target_remove(p, t);
+    return WR_OK;
+}
+
+static wr_code on_rename(wr_pipeline *p, member *m, const wr_ddl *d, wr_err *err) {
+    target *t = m->target;
+    wr_route r = wr_routes_find(p->routes, d->db, d->name);
+    if (t->merged || r.merged) { /* the shard's name is in its rows */
+        bool same = t->merged && r.merged && !strcmp(t->ns, r.ns) && !strcmp(t->name, r.name);
+        if (same) {
+            WR_TRY(set_definition(m, d, err));
+            return reload(p, t, err);
+        }
+        WR_TRY(leave(p, m, err));
+        wr_ddl create = *d;
+        create.kind = WR_DDL_CREATE, create.rows = WR_ROWS_RELOAD;
+        return on_create(p, &create, err);
+    }
+    char *ns = wr_strdup(d->db), *name = wr_strdup(d->name);
+    if (!ns || !name) return wr_free(ns), wr_free(name), wr_nomem(err, "table name", 64);
+    wr_free(t->ns), wr_free(t->name);
+    t->ns = ns, t->name = name;
+    WR_TRY(wr_table_rename(t->table, ns, name, err));
+    bool changed = d->schema->version != m->schema->version;
+    if (!changed && t->phase != PHASE_WAIT) return set_definition(m, d, err);
+    return on_alter(p, m, d, err);
+}
+
+static wr_code on_truncate(wr_pipeline *p, member *m, uint64_t offset, wr_err *err) {
+    target *t = m->target;
+    bool loaded;
+    WR_TRY(already_loaded(p, m, offset, &loaded, err));
+    if (loaded) return WR_OK;
+    if (t->phase == PHASE_WAIT || t->phase == PHASE_LOAD) return reload(p, t, err);
+    const char *shard[2] = {m->db, m->name};
+    return t->merged ? wr_table_delete_prefix(t->table, shard, 2, err) : wr_table_truncate(t->table, err);
+}
+
+static wr_code on_ddl(wr_pipeline *p, const wr_queue_record *rec, wr_err *err) {
+    wr_ddl d = {0};
+    wr_rd rd = wr_rd_of(rec->payload.p, rec->payload.n);
+    WR_TRY(wr_ddl_decode(&rd, &d, err));
+    wr_code rc = WR_OK;
+    member *m = wr_u64map_get(p->members, d.table);
+    /* A load starts from a lake in which everything before it is committed. */
+    if (d.kind != WR_DDL_HIDDEN && !p->in_tx && wr_lake_dirty(p->lake) && p->offset != p->committed_offset) rc = wr_apply_commit(p, err);
+    if (rc == WR_OK && d.kind != WR_DDL_HIDDEN && d.kind != WR_DDL_CREATE && !m)
+        rc = wr_fail(err, WR_E_SCHEMA, WR_RETRY_NO, "a schema event for table %u (%s.%s), which no earlier record defines", d.table, d.db, d.name);
+    if (rc == WR_OK) {
+        switch (d.kind) {
+        case WR_DDL_HIDDEN: break;
+        case WR_DDL_CREATE: rc = on_create(p, &d, err); break;
+        case WR_DDL_ALTER: rc = on_alter(p, m, &d, err); break;
+        case WR_DDL_RENAME: rc = on_rename(p, m, &d, err); break;
+        case WR_DDL_DROP: rc = leave(p, m, err); break;
+        case WR_DDL_TRUNCATE: rc = on_truncate(p, m, rec->offset, err); break;
+        default: rc = wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "schema event of unknown kind %u", d.kind);
+        }
+    }
+    if (d.kind != WR_DDL_HIDDEN) p->in_tx = true;
+    if (rc != WR_OK) wr_err_in(err, "applying to %s.%s: %.120s", d.db, d.name, d.why ? d.why : "schema change");
+    else if (d.kind != WR_DDL_HIDDEN) wr_log(WR_LOG_INFO, "%s.%s: %.200s", d.db, d.name, d.why ? d.why : "new table");
+    wr_ddl_clear(&d);
+    return rc;
+}
+
+/* ------------------------------------------------------------------ transaction ends */
+static bool replayed(const target *t, const wr_pos *pos) {
+    for (int i = 0; i < t->nmembers; i++)
+        if (wr_pos_cmp(pos, &t->members[i]->until) < 0) return false;
+    return true;
+}
+
+static wr_code on_end(wr_pipeline *p, const wr_queue_record *rec, const wr_pos *until, wr_err *err) {
+    p->offset = rec->offset;
+    p->event_us = rec->event_time_us;
+    p->in_tx = false;
+    WR_TRY(wr_pos_copy(&p->pos, rec->pos, err));
+    bool now = p->load_wanted;
+    for (int i = 0; i < p->ntargets; i++) {
+        target *t = p->targets[i];
+        if (t->phase != PHASE_REPLAY || !replayed(t, &p->pos)) continue;
+        WR_TRY(wr_table_publish(t->table, err));
+        t->phase = PHASE_STREAM;
+        for (int k = 0; k < t->nmembers; k++) wr_member_reset_load(t->members[k]);
+        now = true;
+    }
+    now |= wr_mono_us() >= p->next_commit_us || wr_lake_pending_bytes(p->lake) > p->o.commit_bytes;
+    now |= until && wr_pos_cmp(&p->pos, until) >= 0;
+    if (now) WR_TRY(wr_apply_commit(p, err));
+    if (!p->load_wanted) return WR_OK;
+    p->load_wanted = false;
+    return wr_load_run(p, err);
+}
+
+/* ------------------------------------------------------------------ opening at the lake's offset */
+static wr_code restore_member(void *ctx, const wr_ddl *d, wr_err *err) {
+    wr_pipeline *p = ctx;
+    if (d->kind == WR_DDL_HIDDEN || d->kind == WR_DDL_DROP) return WR_OK;
+    wr_route r = wr_routes_find(p->routes, d->db, d->name);
+    target *t = find_target(p, r);
+    member *m = wr_member_new(p, d, err);
+    if (!m) return err->code;
+    if (!t) {
+        WR_TRY(target_new(p, r, r.merged ? merged_id(r) : d->table, &t, err));
+        t->table = wr_lake_table(p->lake, t->id);
+        if (!t->table) {
+            wr_fail(err, WR_E_NOTFOUND, WR_RETRY_NO, "lake table %s.%s is missing from the catalog, although queue offset %" PRIu64 " was committed to it", t->ns, t->name, p->offset);
+            return wr_err_cure(err, "restore the catalog from a backup; or remove %s and let every table be loaded again", p->home);
+        }
+    }
+    return add_member(t, m, err);
+}
+
+static wr_code restore_target(wr_pipeline *p, target *t, wr_err *err) {
+    const char *info = wr_table_load_info(t->table);
+    t->phase = PHASE_STREAM;
+    if (info) WR_TRY(wr_load_parse(t, info, err));
+    if (t->phase == PHASE_LOAD) p->load_wanted = true;
+    if (!t->merged && wr_table_schema(t->table)->version != t->members[0]->schema->version && t->phase != PHASE_WAIT)
+        return wr_fail(err, WR_E_SCHEMA, WR_RETRY_NO, "lake table %s.%s has schema version %u, the schema history says %u at queue offset %" PRIu64, t->ns, t->name,
+                       wr_table_schema(t->table)->version, t->members[0]->schema->version, p->offset);
+    return wr_target_bind(p, t, err);
+}
+
+wr_code wr_apply_open(wr_pipeline *p, wr_err *err) {
+    WR_AUTO char *catalog = wr_path_join(p->home, "catalog.db"), *index = wr_path_join(p->home, "index");
+    if (!catalog || !index || !(p->members = wr_u64map_new())) return wr_nomem(err, "pipeline", 256);
+    wr_lake_options lo = {.pipeline = p->o.name, .catalog_path = catalog, .warehouse = p->warehouse, .index_dir = index, .format_version = p->o.format_version};
+    WR_TRY(wr_lake_open(&lo, p->state, p->engine, &p->lake, err));
+    p->load_wanted = p->in_tx = false;
+    p->peek_offset = 0;
+    WR_TRY(wr_lake_progress(p->lake, &p->offset, &p->pos, &p->event_us, err));
+    WR_TRY(wr_state_schema_load(p->state, p->offset, restore_member, p, err));
+    for (int i = 0; i < p->ntargets; i++) WR_TRY(restore_target(p, p->targets[i], err));
+    wr_pos copy = {0};
+    WR_TRY(wr_pos_copy(&copy, &p->pos, err));
+    pthread_mutex_lock(&p->lock_mu);
+    wr_pos_clear(&p->committed);
+    p->committed = copy;
+    p->committed_offset = p->offset;
+    p->committed_event_us = p->event_us;
+    pthread_mutex_unlock(&p->lock_mu);
+    wr_status_tables(p);
+    return WR_OK;
+}
+
+void wr_apply_close(wr_pipeline *p) {
+    for (int i = 0; i < p->ntargets; i++) target_free(p->targets[i]);
+    wr_free(p->targets);
+    p->targets = NULL, p->ntargets = 0;
+    wr_u64map_free(p->members, NULL);
+    p->members = NULL;
+    wr_lake_close(p->lake);
+    p->lake = NULL;
+    wr_pos_clear(&p->pos);
+    wr_pos_clear(&p->peek_pos);
+}
+
+/* ------------------------------------------------------------------ the loop */
+static bool busy(const wr_pipeline *p) {
+    for (int i = 0; i < p->ntargets; i++)
+        if (p->targets[i]->phase != PHASE_STREAM) return true;
+    return false;
+}
+
+static wr_code loop(wr_pipeline *p, wr_queue_reader *r, const wr_pos *until, wr_err *err) {
+    if (p->load_wanted) {
+        p->load_wanted = false;
+        WR_TRY(wr_load_run(p, err));
+    }
+    p->next_commit_us = wr_mono_us() + p->o.commit_every_us;
+    bool drained = false;
+    for (;;) {
+        /* a transaction that was begun is finished: the commit in hand */
+        if (p->stop && !p->in_tx) return wr_apply_commit(p, err);
+        if (until && !p->in_tx && p->offset == p->committed_offset && !busy(p) && wr_pos_cmp(&p->pos, until) >= 0) return WR_OK;
+        int64_t left = p->next_commit_us - wr_mono_us();
+        int wait = p->in_tx ? 1000 : left <= 0 ? 0 : left > 200000 ? 200 : (int)(left / 1000) + 1;
+        wr_queue_record rec;
+        wr_code rc = wr_queue_read(r, wait, &rec, err);
+        if (rc == WR_E_TIMEOUT || rc == WR_E_CANCELLED) {
+            wr_err_clear(err);
+            if (p->in_tx) continue; /* cannot be: only whole transactions are readable */
+            if (wr_mono_us() >= p->next_commit_us) WR_TRY(wr_apply_commit(p, err));
+            pthread_mutex_lock(&p->lock_mu);
+            bool ended = p->capture_ended;
+            wr_err why = p->capture_err;
+            pthread_mutex_unlock(&p->lock_mu);
+            if (!ended) continue;
+            if (!drained) { /* nobody produces any more, so this thread may make the rest durable and look once again */
+                WR_TRY(wr_queue_sync(p->queue, err));
+                drained = true;
+                continue;
+            }
+            /* capture is over and the queue is empty: what it brought is kept, then its reason is told */
+            WR_TRY(wr_apply_commit(p, err));
+            if (why.code != WR_OK) return *err = why, why.code;
+            if (p->stop) return WR_OK;
+            continue;
+        }
+        WR_TRY(rc);
+        if (rec.kind == WR_REC_CHANGE) WR_TRY(on_change(p, &rec, err));
+        else if (rec.kind == WR_REC_DDL) WR_TRY(on_ddl(p, &rec, err));
+        else WR_TRY(on_end(p, &rec, until, err));
+    }
+}
+
+wr_code wr_apply_run(wr_pipeline *p, const wr_pos *until, wr_err *err) {
+    wr_queue_reader *r;
+    wr_code rc = wr_queue_reader_new(p->queue, p->offset, &r, err);
+    if (rc == WR_E_NOTFOUND)
+        wr_err_cure(err, "the queue in %s/queue no longer holds what the lake needs (committed up to %" PRIu64 "): restore it, or remove %s to load everything again", p->home, p->offset, p->home);
+    WR_TRY(rc);
+    rc = loop(p, r, until, err);
+    wr_queue_reader_free(r);
+    return rc;
+}

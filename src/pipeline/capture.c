@@ -1,0 +1,144 @@
+/* Source to queue. */
+#include <inttypes.h>
+#include "impl.h"
+#include "weir/base/clock.h"
+#include "weir/base/log.h"
+#include "weir/base/mem.h"
+
+/* Everything here: @thread capture */
+
+static wr_code on_change(void *ctx, const wr_change *c, wr_err *err) {
+    wr_pipeline *p = ctx;
+    wr_buf_clear(&p->enc);
+    wr_change_encode(&p->enc, c);
+    WR_TRY(wr_buf_check(&p->enc, "change", err));
+    return wr_queue_append(p->queue, WR_REC_CHANGE, wr_buf_view(&p->enc), err);
+}
+
+/* The state's copy first: rows tagged with an offset the queue never gets are dropped at the next start, so only this order is safe. */
+static wr_code on_ddl(void *ctx, const wr_ddl *d, wr_err *err) {
+    wr_pipeline *p = ctx;
+    WR_TRY(wr_state_schema_add(p->state, wr_queue_next_offset(p->queue), p->ddl_seq++, d, err));
+    wr_buf_clear(&p->enc);
+    WR_TRY(wr_ddl_encode(&p->enc, d, err));
+    return wr_queue_append(p->queue, WR_REC_DDL, wr_buf_view(&p->enc), err);
+}
+
+static wr_code on_commit(void *ctx, const wr_pos *pos, int64_t event_time_us, wr_err *err) {
+    wr_pipeline *p = ctx;
+    uint64_t offset;
+    WR_TRY(wr_queue_end(p->queue, pos, event_time_us, &offset, err));
+    p->ddl_seq = 0;
+    if (p->reconnecting) {
+        pthread_mutex_lock(&p->lock_mu);
+        p->reconnecting = false;
+        wr_err_clear(&p->capture_err);
+        pthread_mutex_unlock(&p->lock_mu);
+    }
+    return WR_OK;
+}
+
+static wr_code drop_open(wr_pipeline *p, wr_err *err) {
+    WR_TRY(wr_queue_abort(p->queue, err));
+    if (p->ddl_seq) WR_TRY(wr_state_schema_truncate(p->state, wr_queue_next_offset(p->queue) - 1, err));
+    p->ddl_seq = 0;
+    return WR_OK;
+}
+
+static wr_code on_abort(void *ctx, wr_err *err) { return drop_open(ctx, err); }
+
+static bool stopping(void *ctx) { return ((wr_pipeline *)ctx)->stop; }
+
+static wr_code restore_one(void *ctx, const wr_ddl *d, wr_err *err) { return wr_source_restore(ctx, d, err); }
+
+/* Waits before trying again; true when asked to stop meanwhile. */
+static bool pause_ms(wr_pipeline *p, int ms) {
+    struct timespec ts;
+    clock_gettime(CLOCK_REALTIME, &ts);
+    ts.tv_sec += ms / 1000, ts.tv_nsec += (long)(ms % 1000) * 1000000;
+    if (ts.tv_nsec >= 1000000000) ts.tv_sec++, ts.tv_nsec -= 1000000000;
+    pthread_mutex_lock(&p->lock_mu);
+    while (!p->stop && pthread_cond_timedwait(&p->wake, &p->lock_mu, &ts) == 0) {}
+    pthread_mutex_unlock(&p->lock_mu);
+    return p->stop;
+}
+
+static void *capture_main(void *arg) {
+    wr_pipeline *p = arg;
+    const wr_stream_sink sink = {p, on_change, on_ddl, on_commit, on_abort, stopping};
+    wr_err err = WR_ERR_INIT;
+    int delay = 200;
+    for (;;) {
+        wr_pos from = {0};
+        uint64_t last;
+        wr_err_clear(&err);
+        wr_code rc = wr_queue_last(p->queue, &last, &from, &err);
+        int64_t began = wr_mono_us();
+        if (rc == WR_OK) rc = wr_source_stream(p->source, &from, &sink, &err);
+        wr_pos_clear(&from);
+        wr_err drop = WR_ERR_INIT;
+        if (drop_open(p, &drop) != WR_OK && rc == WR_OK) err = drop, rc = drop.code;
+        if (rc == WR_OK || p->stop) {
+            wr_err_clear(&err);
+            break;
+        }
+        if (err.retry == WR_RETRY_NO || rc == WR_E_CANCELLED) break;
+        /* whatever the failed attempt taught the source's catalogue is taken back: the state knows what the queue knows */
+        rc = wr_queue_last(p->queue, &last, &from, &drop);
+        wr_pos_clear(&from);
+        if (rc == WR_OK) rc = wr_state_schema_load(p->state, last, restore_one, p->source, &drop);
+        if (rc != WR_OK) {
+            err = drop;
+            break;
+        }
+        if (wr_mono_us() - began > 30000000) delay = 200;
+        wr_log(WR_LOG_WARN, "capture: %s; trying again in %d ms", err.msg, delay);
+        pthread_mutex_lock(&p->lock_mu);
+        p->capture_err = err;
+        p->reconnecting = true;
+        pthread_mutex_unlock(&p->lock_mu);
+        if (pause_ms(p, delay)) {
+            wr_err_clear(&err);
+            break;
+        }
+        if (delay < 5000) delay *= 2;
+    }
+    pthread_mutex_lock(&p->lock_mu);
+    p->capture_err = err;
+    p->capture_ended = true;
+    p->reconnecting = false;
+    pthread_cond_broadcast(&p->wake);
+    pthread_mutex_unlock(&p->lock_mu);
+    return NULL;
+}
+
+static wr_code first_table(void *ctx, const wr_ddl *d, wr_err *err) { return on_ddl(ctx, d, err); }
+
+/* A queue that never held anything begins with one transaction: every table's definition, at the position where streaming starts. */
+static wr_code begin(wr_pipeline *p, wr_err *err) {
+    wr_pos pos = {0};
+    uint32_t max;
+    uint64_t offset;
+    wr_code rc = wr_state_schema_max_table(p->state, &max, err);
+    if (rc == WR_OK) rc = wr_source_begin(p->source, max + 1, &pos, err);
+    if (rc == WR_OK) rc = wr_source_each_table(p->source, first_table, p, err);
+    if (rc == WR_OK) rc = wr_queue_end(p->queue, &pos, wr_now_us(), &offset, err);
+    p->ddl_seq = 0;
+    if (rc == WR_OK) rc = wr_queue_sync(p->queue, err);
+    wr_pos_clear(&pos);
+    return rc;
+}
+
+wr_code wr_capture_start(wr_pipeline *p, const wr_pos *from, wr_err *err) {
+    if (!from->file[0]) WR_TRY(begin(p, err));
+    if (pthread_create(&p->capture_thread, NULL, capture_main, p) != 0) return wr_fail(err, WR_E_NOMEM, WR_RETRY_NO, "no thread for capture");
+    p->capture_started = true;
+    return WR_OK;
+}
+
+void wr_capture_join(wr_pipeline *p) {
+    if (!p->capture_started) return;
+    wr_queue_stop(p->queue);
+    pthread_join(p->capture_thread, NULL);
+    p->capture_started = false;
+}

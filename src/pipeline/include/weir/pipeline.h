@@ -1,0 +1,74 @@
+/* One pipeline: the only place where source, queue, transform and lake meet. Capture runs on a thread of its own and fills the queue; the
+ * calling thread takes transactions out of it and applies them to the lake; loads run on worker threads while the calling thread waits.
+ * ARCHITECTURE.md, "The life of one change".
+ */
+#ifndef WEIR_PIPELINE_H
+#define WEIR_PIPELINE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "weir/base/err.h"
+#include "weir/lake.h"
+#include "weir/model.h"
+#include "weir/queue.h"
+#include "weir/source.h"
+#include "weir/transform.h"
+
+typedef enum wr_on_drop { WR_ON_DROP_KEEP = 0, WR_ON_DROP_MIRROR } wr_on_drop;
+typedef enum wr_on_rowless { WR_ON_ROWLESS_RESNAPSHOT = 0, WR_ON_ROWLESS_STOP } wr_on_rowless;
+
+/* weir.yaml, understood. Everything is owned by whoever made it and must outlive the pipeline. */
+typedef struct wr_pipeline_options {
+    const char *name, *home;        /* home: absolute */
+    wr_source_options source;
+    const wr_merge_rule *merge; int nmerge;
+    wr_on_drop on_drop;
+    wr_on_rowless on_rowless;
+    bool visible_early;             /* snapshot.visible: early */
+    int snapshot_parallel;          /* 0 = 2 */
+    wr_queue_options queue;
+    const char *warehouse;          /* absolute; NULL = home/warehouse */
+    int format_version;             /* 0 = 3 */
+    int64_t commit_every_us;        /* 0 = 10 s */
+    uint64_t commit_bytes;          /* 0 = 128 MB */
+} wr_pipeline_options;
+
+typedef struct wr_pipeline wr_pipeline;
+
+/* Opens everything below home and the source, and checks that they belong together. WR_E_BUSY when another process runs it. */
+wr_code wr_pipeline_open(const wr_pipeline_options *opts, wr_pipeline **ret_pipeline, wr_err *err);
+void wr_pipeline_close(wr_pipeline *p);
+
+typedef enum wr_run_mode { WR_RUN_FOREVER = 0, WR_RUN_UNTIL_CURRENT } wr_run_mode;
+/* Runs until wr_pipeline_stop (WR_OK, after finishing the commit in hand), until everything that was committed in the source when the run began
+ * is visible (WR_RUN_UNTIL_CURRENT), or until an error that waiting does not cure. */
+wr_code wr_pipeline_run(wr_pipeline *p, wr_run_mode mode, wr_err *err);
+void wr_pipeline_stop(wr_pipeline *p); /* @thread any, signal-safe */
+
+/* ------------------------------------------------------------------ status */
+typedef enum wr_table_state { WR_TABLE_LOADING = 1, WR_TABLE_REPLAYING, WR_TABLE_STREAMING, WR_TABLE_WAITING /* for a schema change further on in the stream */ } wr_table_state;
+typedef struct wr_pipeline_status {
+    const char *state;              /* "starting" | "loading" | "streaming" | "reconnecting" | "stopped" | "failed" */
+    int tables, tables_loading, tables_waiting;
+    uint64_t rows_loaded, rows_estimated;   /* of the present loads */
+    uint64_t rows_applied, bytes_captured;  /* since start */
+    uint64_t queue_last, queue_committed;   /* offsets */
+    int64_t lag_us;                 /* age of the newest committed change while there are newer ones, else 0 */
+    int64_t committed_us;           /* time of the last commit */
+    uint64_t anomalies;
+} wr_pipeline_status;
+void wr_pipeline_get_status(wr_pipeline *p, wr_pipeline_status *ret_status); /* @thread any */
+
+/* home/status.json, kept current while the pipeline runs (docs/formats/status.md). `running` is found out by the lock, not believed. */
+typedef struct wr_status_file {
+    bool running;
+    char state[24];
+    char *json;                     /* the whole document, owned */
+    wr_pos committed;               /* owned */
+    int busy_tables;                /* not yet visible at their committed position: loading, replaying, waiting */
+    char error[1024], cure[512];
+} wr_status_file;
+wr_code wr_status_read(const char *home, wr_status_file *ret_status, wr_err *err); /* WR_E_NOTFOUND: never ran */
+void wr_status_clear(wr_status_file *s);
+
+#endif

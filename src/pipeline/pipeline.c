@@ -1,0 +1,185 @@
+/* Opening, running and closing a pipeline. */
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include "impl.h"
+#include "weir/base/clock.h"
+#include "weir/base/log.h"
+#include "weir/base/mem.h"
+
+#define COMMIT_EVERY_US 10000000
+#define COMMIT_BYTES (128u << 20)
+#define RELOAD_ATTEMPTS 12
+
+static wr_code no_such(wr_err *err, const char *what) { return wr_nomem(err, what, 256); }
+
+/* The queue's positions mean something on one server's history only. */
+static wr_code check_identity(wr_pipeline *p, wr_err *err) {
+    WR_AUTO char *known = NULL;
+    const char *now = wr_source_identity(p->source);
+    WR_TRY(wr_state_get(p->state, "source.identity", &known, err));
+    if (!known) return wr_state_set(p->state, "source.identity", now, err);
+    if (!strcmp(known, now)) return WR_OK;
+    wr_fail(err, WR_E_CONFLICT, WR_RETRY_NO, "the server at %s:%d is not the one this pipeline has followed: it was %s, now it is %s; nothing was read", p->o.source.host, p->o.source.port, known, now);
+    return wr_err_cure(err, "point source.url at the right server, or give the new server a pipeline with a home of its own");
+}
+
+static wr_code check_pipeline(wr_pipeline *p, wr_err *err) {
+    WR_AUTO char *known = NULL;
+    WR_TRY(wr_state_get(p->state, "pipeline.name", &known, err));
+    if (!known) return wr_state_set(p->state, "pipeline.name", p->o.name, err);
+    if (!strcmp(known, p->o.name)) return WR_OK;
+    wr_fail(err, WR_E_CONFLICT, WR_RETRY_NO, "%s belongs to pipeline '%s', not to '%s'", p->home, known, p->o.name);
+    return wr_err_cure(err, "set name: %s, or another home", known);
+}
+
+wr_code wr_pipeline_open(const wr_pipeline_options *o, wr_pipeline **ret, wr_err *err) {
+    wr_pipeline *p = wr_calloc(1, sizeof *p);
+    if (!p) return no_such(err, "pipeline");
+    p->o = *o;
+    if (!p->o.snapshot_parallel) p->o.snapshot_parallel = 2;
+    if (!p->o.commit_every_us) p->o.commit_every_us = COMMIT_EVERY_US;
+    if (!p->o.commit_bytes) p->o.commit_bytes = COMMIT_BYTES;
+    pthread_mutex_init(&p->lock_mu, NULL);
+    pthread_mutex_init(&p->progress_lock, NULL);
+    pthread_cond_init(&p->wake, NULL);
+    p->run_state = "starting";
+    p->home = wr_strdup(o->home);
+    p->warehouse = o->warehouse ? wr_strdup(o->warehouse) : wr_path_join(o->home, "warehouse");
+    WR_AUTO char *lock = wr_path_join(o->home, "lock"), *state = wr_path_join(o->home, "state.db"), *queue = wr_path_join(o->home, "queue"), *xa = wr_path_join(o->home, "xa");
+    wr_code rc = p->home && p->warehouse && lock && state && queue && xa ? WR_OK : no_such(err, "pipeline");
+    if (rc == WR_OK) rc = wr_mkdirs(p->home, err);
+    if (rc == WR_OK && (rc = wr_lock_take(lock, &p->lock, err)) == WR_E_BUSY) wr_err_cure(err, "stop that process, or wait for it: one pipeline has one writer");
+    if (rc == WR_OK) rc = wr_routes_new(o->merge, o->nmerge, &p->routes, err);
+    p->o.source.spool_dir = xa;
+    if (rc == WR_OK) rc = wr_source_open(&p->o.source, &p->source, err);
+    if (rc == WR_OK) rc = wr_state_open(state, &p->state, err);
+    if (rc == WR_OK) rc = check_pipeline(p, err);
+    if (rc == WR_OK) rc = check_identity(p, err);
+    if (rc == WR_OK) rc = wr_queue_open(queue, &o->queue, &p->queue, err);
+    if (rc == WR_OK) rc = wr_engine_open(NULL, &p->engine, err);
+    if (rc != WR_OK) return wr_pipeline_close(p), rc;
+    *ret = p;
+    return WR_OK;
+}
+
+void wr_pipeline_close(wr_pipeline *p) {
+    if (!p) return;
+    wr_apply_close(p);
+    wr_queue_close(p->queue);
+    wr_source_close(p->source);
+    wr_state_close(p->state);
+    wr_engine_close(p->engine);
+    wr_routes_free(p->routes);
+    wr_lock_release(p->lock);
+    wr_buf_free(&p->row), wr_buf_free(&p->row2), wr_buf_free(&p->enc);
+    wr_pos_clear(&p->committed);
+    wr_free(p->tables_json);
+    wr_free(p->home), wr_free(p->warehouse);
+    pthread_mutex_destroy(&p->lock_mu);
+    pthread_mutex_destroy(&p->progress_lock);
+    pthread_cond_destroy(&p->wake);
+    wr_free(p);
+}
+
+void wr_pipeline_stop(wr_pipeline *p) { p->stop = true; }
+
+/* Three places must agree: the queue may be ahead of the lake, never behind it, and the state is cut to what the queue holds. */
+static wr_code reconcile(wr_pipeline *p, wr_pos *ret_last, wr_err *err) {
+    uint64_t last, lake_offset;
+    wr_pos lake_pos = {0};
+    int64_t ts;
+    WR_TRY(wr_queue_last(p->queue, &last, ret_last, err));
+    WR_TRY(wr_state_schema_truncate(p->state, last, err));
+    WR_TRY(wr_apply_open(p, err));
+    WR_TRY(wr_lake_progress(p->lake, &lake_offset, &lake_pos, &ts, err));
+    wr_pos_clear(&lake_pos);
+    if (lake_offset > last) {
+        wr_fail(err, WR_E_CONFLICT, WR_RETRY_NO, "the lake holds transactions up to %" PRIu64 ", but the queue in %s/queue ends at %" PRIu64 ": the queue was lost or replaced", lake_offset, p->home, last);
+        return wr_err_cure(err, "restore the queue folder; or move %s and the warehouse away and load everything again", p->home);
+    }
+    return WR_OK;
+}
+
+static wr_code restore_source(void *ctx, const wr_ddl *d, wr_err *err) { return wr_source_restore(ctx, d, err); }
+
+static void set_state(wr_pipeline *p, const char *state) {
+    pthread_mutex_lock(&p->lock_mu);
+    p->run_state = state;
+    pthread_mutex_unlock(&p->lock_mu);
+}
+
+/* Waits attempt-dependent time; false when asked to stop. */
+static bool back_off(wr_pipeline *p, int attempt) {
+    int64_t until = wr_mono_us() + (100000ll << (attempt < 6 ? attempt : 6));
+    while (!p->stop && wr_mono_us() < until) {
+        struct timespec ts;
+        clock_gettime(CLOCK_REALTIME, &ts);
+        ts.tv_nsec += 100000000;
+        if (ts.tv_nsec >= 1000000000) ts.tv_sec++, ts.tv_nsec -= 1000000000;
+        pthread_mutex_lock(&p->lock_mu);
+        pthread_cond_timedwait(&p->wake, &p->lock_mu, &ts);
+        pthread_mutex_unlock(&p->lock_mu);
+    }
+    return !p->stop;
+}
+
+/* Applies until done; a fault of the lake that may pass (disk full, a foreign commit) is met by going back to the last commit. */
+static wr_code apply_with_reload(wr_pipeline *p, const wr_pos *until, wr_err *err) {
+    uint64_t stuck_at = 0;
+    for (int attempt = 0;; attempt++) {
+        wr_code rc = wr_apply_run(p, until, err);
+        if (rc == WR_OK || err->retry == WR_RETRY_NO || p->stop) return rc;
+        if (p->committed_offset != stuck_at) attempt = 0, stuck_at = p->committed_offset;
+        if (until && attempt >= RELOAD_ATTEMPTS) return rc;
+        wr_log(WR_LOG_WARN, "lake: %s; going back to the last commit (offset %" PRIu64 ")", err->msg, p->committed_offset);
+        pthread_mutex_lock(&p->lock_mu);
+        p->apply_err = *err;
+        pthread_mutex_unlock(&p->lock_mu);
+        for (;;) {
+            wr_apply_close(p);
+            if (!back_off(p, attempt)) return rc;
+            wr_err again = WR_ERR_INIT;
+            if (wr_apply_open(p, &again) == WR_OK) break;
+            if (again.retry == WR_RETRY_NO) return *err = again, again.code;
+            if (until && ++attempt >= RELOAD_ATTEMPTS) return *err = again, again.code;
+        }
+        pthread_mutex_lock(&p->lock_mu);
+        wr_err_clear(&p->apply_err);
+        pthread_mutex_unlock(&p->lock_mu);
+        wr_err_clear(err);
+    }
+}
+
+wr_code wr_pipeline_run(wr_pipeline *p, wr_run_mode mode, wr_err *err) {
+    wr_pos last = {0}, until = {0};
+    wr_code rc = wr_status_start(p, err);
+    if (rc == WR_OK && mode == WR_RUN_UNTIL_CURRENT) rc = wr_source_now(p->source, &until, err);
+    if (rc == WR_OK) rc = reconcile(p, &last, err);
+    if (rc == WR_OK) {
+        uint64_t off;
+        wr_pos ignored = {0};
+        rc = wr_queue_last(p->queue, &off, &ignored, err);
+        wr_pos_clear(&ignored);
+        if (rc == WR_OK) rc = wr_state_schema_load(p->state, off, restore_source, p->source, err);
+    }
+    if (rc == WR_OK) rc = wr_capture_start(p, &last, err);
+    wr_pos_clear(&last);
+    if (rc == WR_OK) {
+        set_state(p, "streaming");
+        rc = apply_with_reload(p, mode == WR_RUN_UNTIL_CURRENT ? &until : NULL, err);
+    }
+    wr_pos_clear(&until);
+    p->stop = true;
+    pthread_mutex_lock(&p->lock_mu);
+    pthread_cond_broadcast(&p->wake);
+    pthread_mutex_unlock(&p->lock_mu);
+    wr_capture_join(p);
+    pthread_mutex_lock(&p->lock_mu);
+    if (rc != WR_OK) p->apply_err = *err;
+    p->run_state = rc == WR_OK ? "stopped" : "failed";
+    pthread_mutex_unlock(&p->lock_mu);
+    wr_status_stop(p);
+    wr_status_write(p);
+    return rc;
+}

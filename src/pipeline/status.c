@@ -1,0 +1,228 @@
+/* home/status.json: docs/formats/status.md. */
+#include <cjson/cJSON.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include "impl.h"
+#include "weir/base/clock.h"
+#include "weir/base/mem.h"
+
+#define STATUS_EVERY_MS 250
+#define STATUS_MAX_BYTES (64u << 20)
+
+static const char *phase_text(phase p) {
+    switch (p) {
+    case PHASE_LOAD: return "loading";
+    case PHASE_REPLAY: return "replaying";
+    case PHASE_WAIT: return "waiting";
+    default: return "streaming";
+    }
+}
+
+static void add_u64(cJSON *o, const char *key, uint64_t v) { cJSON_AddNumberToObject(o, key, (double)v); }
+
+static void add_pos(cJSON *o, const char *key, const wr_pos *p) {
+    cJSON *c = cJSON_AddObjectToObject(o, key);
+    cJSON_AddStringToObject(c, "file", p->file);
+    add_u64(c, "offset", p->offset);
+    cJSON_AddStringToObject(c, "gtid", p->gtid_set ? p->gtid_set : "");
+}
+
+void wr_status_tables(wr_pipeline *p) {
+    cJSON *list = cJSON_CreateArray();
+    uint64_t anomalies = 0;
+    for (int i = 0; i < p->ntargets; i++) {
+        const target *t = p->targets[i];
+        wr_table_health h = {0};
+        wr_err e = WR_ERR_INIT;
+        wr_table_get_health(t->table, &h, &e);
+        cJSON *o = cJSON_CreateObject();
+        cJSON *src = cJSON_AddArrayToObject(o, "source");
+        for (int k = 0; k < t->nmembers; k++) {
+            WR_AUTO char *n = wr_asprintf("%s.%s", t->members[k]->db, t->members[k]->name);
+            if (n) cJSON_AddItemToArray(src, cJSON_CreateString(n));
+        }
+        WR_AUTO char *lake = wr_asprintf("%s.%s", t->ns, t->name);
+        cJSON_AddStringToObject(o, "table", lake ? lake : t->name);
+        cJSON_AddStringToObject(o, "state", phase_text(t->phase));
+        add_u64(o, "rows", h.rows), add_u64(o, "files", h.data_files), add_u64(o, "bytes", h.data_bytes), add_u64(o, "deleted_rows", h.deleted_rows);
+        add_u64(o, "inserts", h.inserts), add_u64(o, "updates", h.updates), add_u64(o, "deletes", h.deletes), add_u64(o, "anomalies", h.anomalies);
+        if (!t->merged && t->nmembers && !t->members[0]->schema->nkey) cJSON_AddBoolToObject(o, "no_key", true);
+        anomalies += h.anomalies;
+        cJSON_AddItemToArray(list, o);
+    }
+    char *text = cJSON_PrintUnformatted(list);
+    cJSON_Delete(list);
+    char *copy = text ? wr_strdup(text) : NULL;
+    cJSON_free(text);
+    if (!copy) return;
+    pthread_mutex_lock(&p->lock_mu);
+    wr_free(p->tables_json);
+    p->tables_json = copy;
+    p->anomalies = anomalies;
+    pthread_mutex_unlock(&p->lock_mu);
+}
+
+void wr_pipeline_get_status(wr_pipeline *p, wr_pipeline_status *ret) {
+    wr_queue_stats qs;
+    wr_stream_stats ss;
+    wr_queue_get_stats(p->queue, &qs);
+    wr_source_stream_stats(p->source, &ss);
+    wr_pipeline_status s = {.queue_last = qs.last_offset, .bytes_captured = ss.bytes, .rows_applied = __atomic_load_n(&p->rows_applied, __ATOMIC_RELAXED)};
+    pthread_mutex_lock(&p->lock_mu);
+    s.state = p->run_state;
+    s.queue_committed = p->committed_offset;
+    s.committed_us = p->committed_at_us;
+    s.anomalies = p->anomalies;
+    if (p->reconnecting) s.state = "reconnecting";
+    if (qs.last_offset > p->committed_offset && p->committed_event_us) s.lag_us = wr_now_us() - p->committed_event_us;
+    const char *q = p->tables_json;
+    for (; q && (q = strstr(q, "\"state\":\"")); q += 9) {
+        s.tables++;
+        s.tables_loading += !strncmp(q + 9, "loading", 7) || !strncmp(q + 9, "replaying", 9);
+        s.tables_waiting += !strncmp(q + 9, "waiting", 7);
+    }
+    s.rows_loaded = __atomic_load_n(&p->load_rows, __ATOMIC_RELAXED);
+    s.rows_estimated = __atomic_load_n(&p->load_estimate, __ATOMIC_RELAXED);
+    pthread_mutex_unlock(&p->lock_mu);
+    if (s.tables_loading && !strcmp(s.state, "streaming")) s.state = "loading";
+    *ret = s;
+}
+
+static char *render(wr_pipeline *p) {
+    wr_pipeline_status s;
+    wr_pipeline_get_status(p, &s);
+    wr_queue_stats qs;
+    wr_stream_stats ss;
+    wr_queue_get_stats(p->queue, &qs);
+    wr_source_stream_stats(p->source, &ss);
+    wr_pos last = {0};
+    wr_err e = WR_ERR_INIT;
+    uint64_t off;
+    wr_queue_last(p->queue, &off, &last, &e);
+    char iso[32];
+    cJSON *o = cJSON_CreateObject();
+    cJSON_AddNumberToObject(o, "format", 1);
+    cJSON_AddStringToObject(o, "pipeline", p->o.name);
+    cJSON_AddNumberToObject(o, "pid", getpid());
+    cJSON_AddStringToObject(o, "state", s.state);
+    cJSON_AddStringToObject(o, "updated", wr_iso_time(wr_now_us(), iso));
+    cJSON *src = cJSON_AddObjectToObject(o, "source");
+    cJSON_AddStringToObject(src, "version", wr_source_version(p->source));
+    cJSON_AddStringToObject(src, "identity", wr_source_identity(p->source));
+    add_u64(src, "events", ss.events), add_u64(src, "rows", ss.rows), add_u64(src, "bytes", ss.bytes), add_u64(src, "transactions", ss.transactions);
+    if (ss.last_packet_us) cJSON_AddStringToObject(src, "last_packet", wr_iso_time(ss.last_packet_us, iso));
+    if (ss.last_event_us) cJSON_AddStringToObject(src, "last_event", wr_iso_time(ss.last_event_us, iso));
+    add_pos(o, "captured", &last);
+    cJSON *q = cJSON_AddObjectToObject(o, "queue");
+    add_u64(q, "first_offset", qs.first_offset), add_u64(q, "last_offset", qs.last_offset), add_u64(q, "committed_offset", s.queue_committed), add_u64(q, "bytes", qs.bytes);
+    cJSON *load = cJSON_AddObjectToObject(o, "load");
+    add_u64(load, "rows", s.rows_loaded), add_u64(load, "rows_estimated", s.rows_estimated);
+    cJSON_AddNumberToObject(o, "lag_ms", (double)(s.lag_us / 1000));
+    cJSON_AddNumberToObject(o, "lag_transactions", (double)(qs.last_offset - s.queue_committed));
+    add_u64(o, "rows_applied", s.rows_applied), add_u64(o, "anomalies", s.anomalies);
+    pthread_mutex_lock(&p->lock_mu);
+    add_pos(o, "committed", &p->committed);
+    if (p->committed_at_us) cJSON_AddStringToObject(o, "committed_at", wr_iso_time(p->committed_at_us, iso));
+    if (p->committed_event_us) cJSON_AddStringToObject(o, "committed_event_time", wr_iso_time(p->committed_event_us, iso));
+    const wr_err *why = p->apply_err.code ? &p->apply_err : p->capture_err.code ? &p->capture_err : NULL;
+    if (why) {
+        cJSON *x = cJSON_AddObjectToObject(o, "error");
+        cJSON_AddStringToObject(x, "code", wr_code_name(why->code));
+        cJSON_AddStringToObject(x, "message", why->msg);
+        cJSON_AddStringToObject(x, "cure", why->cure);
+    }
+    cJSON_AddItemToObject(o, "tables", cJSON_CreateRaw(p->tables_json ? p->tables_json : "[]"));
+    pthread_mutex_unlock(&p->lock_mu);
+    wr_pos_clear(&last);
+    char *text = cJSON_PrintUnformatted(o);
+    cJSON_Delete(o);
+    return text;
+}
+
+/* Not durable on purpose: a reader trusts it only while the lock is held, and a crash frees the lock. */
+void wr_status_write(wr_pipeline *p) {
+    char *text = render(p);
+    WR_AUTO char *path = wr_path_join(p->home, "status.json"), *tmp = wr_path_join(p->home, "status.json.tmp");
+    FILE *f = text && path && tmp ? fopen(tmp, "we") : NULL;
+    if (f) {
+        bool ok = fputs(text, f) >= 0;
+        ok &= fclose(f) == 0;
+        if (ok) rename(tmp, path);
+    }
+    cJSON_free(text);
+}
+
+static void *status_main(void *arg) {
+    wr_pipeline *p = arg;
+    for (;;) {
+        struct timespec ts;
+        clock_gettime(CLOCK_REALTIME, &ts);
+        ts.tv_nsec += STATUS_EVERY_MS * 1000000l;
+        if (ts.tv_nsec >= 1000000000) ts.tv_sec++, ts.tv_nsec -= 1000000000;
+        pthread_mutex_lock(&p->lock_mu);
+        while (!p->status_stop && pthread_cond_timedwait(&p->wake, &p->lock_mu, &ts) == 0) {}
+        bool end = p->status_stop;
+        pthread_mutex_unlock(&p->lock_mu);
+        if (end) return NULL;
+        wr_status_write(p);
+    }
+}
+
+wr_code wr_status_start(wr_pipeline *p, wr_err *err) {
+    wr_status_write(p);
+    if (pthread_create(&p->status_thread, NULL, status_main, p) != 0) return wr_fail(err, WR_E_NOMEM, WR_RETRY_NO, "no thread for status");
+    p->status_started = true;
+    return WR_OK;
+}
+
+void wr_status_stop(wr_pipeline *p) {
+    if (!p->status_started) return;
+    pthread_mutex_lock(&p->lock_mu);
+    p->status_stop = true;
+    pthread_cond_broadcast(&p->wake);
+    pthread_mutex_unlock(&p->lock_mu);
+    pthread_join(p->status_thread, NULL);
+    p->status_started = p->status_stop = false;
+}
+
+/* ------------------------------------------------------------------ reading it */
+void wr_status_clear(wr_status_file *s) {
+    wr_free(s->json);
+    wr_pos_clear(&s->committed);
+    memset(s, 0, sizeof *s);
+}
+
+wr_code wr_status_read(const char *home, wr_status_file *ret, wr_err *err) {
+    WR_AUTO char *path = wr_path_join(home, "status.json"), *lock = wr_path_join(home, "lock");
+    WR_AUTO_BUF wr_buf b = WR_BUF_INIT;
+    if (!path || !lock) return wr_nomem(err, "status", 256);
+    int pid = 0;
+    if (wr_lock_holder(lock, &pid, err) != WR_OK) wr_err_clear(err);
+    WR_TRY(wr_file_get(path, STATUS_MAX_BYTES, &b, err));
+    if (!wr_buf_cstr(&b)) return wr_nomem(err, "status", b.n);
+    cJSON *o = cJSON_Parse((char *)b.p);
+    if (!o) return wr_fail(err, WR_E_CORRUPT, WR_RETRY_SOON, "%s is not JSON", path);
+    wr_status_file s = {.running = pid != 0};
+    const cJSON *c = cJSON_GetObjectItemCaseSensitive(o, "committed"), *e = cJSON_GetObjectItemCaseSensitive(o, "error"), *t;
+    const char *v = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(o, "state"));
+    snprintf(s.state, sizeof s.state, "%s", v ? v : "");
+    /* a status left behind by another run says nothing about the present one */
+    const cJSON *who = cJSON_GetObjectItemCaseSensitive(o, "pid");
+    if (s.running && cJSON_IsNumber(who) && (int)who->valuedouble != pid) snprintf(s.state, sizeof s.state, "starting");
+    if ((v = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(c, "file")))) snprintf(s.committed.file, sizeof s.committed.file, "%s", v);
+    t = cJSON_GetObjectItemCaseSensitive(c, "offset");
+    if (cJSON_IsNumber(t)) s.committed.offset = (uint64_t)t->valuedouble;
+    if ((v = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(c, "gtid")))) s.committed.gtid_set = wr_strdup(v);
+    cJSON_ArrayForEach(t, cJSON_GetObjectItemCaseSensitive(o, "tables")) {
+        v = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(t, "state"));
+        s.busy_tables += v && strcmp(v, "streaming");
+    }
+    if ((v = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(e, "message")))) snprintf(s.error, sizeof s.error, "%s", v);
+    if ((v = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(e, "cure")))) snprintf(s.cure, sizeof s.cure, "%s", v);
+    cJSON_Delete(o);
+    s.json = (char *)WR_STEAL(b.p);
+    *ret = s;
+    return WR_OK;
+}

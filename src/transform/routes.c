@@ -1,0 +1,70 @@
+#include "weir/transform.h"
+
+#include <regex.h>
+#include "weir/base/mem.h"
+
+typedef struct rule { regex_t re; bool compiled; char *ns, *name; } rule;
+struct wr_routes { rule *rules; int n; };
+
+/* POSIX extended expressions lack \d, \w and \s, which every user writes. */
+static wr_code to_posix(const char *re, wr_buf *out, wr_err *err) {
+    bool in_set = false;
+    wr_buf_put(out, "^(", 2);
+    for (const char *p = re; *p; p++) {
+        if (*p == '\\' && p[1]) {
+            const char *cls = p[1] == 'd' ? "0-9" : p[1] == 'w' ? "A-Za-z0-9_" : p[1] == 's' ? " \t" : NULL;
+            if (cls) wr_buf_printf(out, in_set ? "%s" : "[%s]", cls);
+            else wr_buf_put(out, p, 2);
+            p++;
+            continue;
+        }
+        if (*p == '[' && !in_set) in_set = true;
+        else if (*p == ']') in_set = false;
+        wr_buf_put(out, p, 1);
+    }
+    wr_buf_put(out, ")$", 2);
+    return wr_buf_cstr(out) ? WR_OK : wr_nomem(err, "pattern", out->n);
+}
+
+wr_code wr_routes_new(const wr_merge_rule *rules, int n, wr_routes **ret_routes, wr_err *err) {
+    wr_routes *r = wr_calloc(1, sizeof *r);
+    if (!r || !(r->rules = wr_calloc((size_t)n + 1, sizeof *r->rules))) return wr_routes_free(r), wr_nomem(err, "merge rules", (size_t)n * sizeof(rule));
+    for (int i = 0; i < n; i++) {
+        WR_AUTO_BUF wr_buf b = WR_BUF_INIT;
+        const char *dot = strchr(rules[i].to, '.');
+        wr_code rc = to_posix(rules[i].from, &b, err);
+        if (rc == WR_OK && (!dot || dot == rules[i].to || !dot[1]))
+            rc = wr_fail(err, WR_E_CONFIG, WR_RETRY_NO, "merge[%d].to: '%s' is not of the form namespace.table", i, rules[i].to);
+        int re_rc = 0;
+        if (rc == WR_OK && (re_rc = regcomp(&r->rules[r->n].re, (char *)b.p, REG_EXTENDED | REG_NOSUB)) != 0) {
+            char why[128];
+            regerror(re_rc, &r->rules[r->n].re, why, sizeof why);
+            rc = wr_fail(err, WR_E_CONFIG, WR_RETRY_NO, "merge[%d].from: '%s' is not a regular expression: %s", i, rules[i].from, why);
+        }
+        if (rc != WR_OK) return wr_routes_free(r), rc;
+        rule *u = &r->rules[r->n++];
+        u->compiled = true;
+        u->ns = wr_strndup(rules[i].to, (size_t)(dot - rules[i].to));
+        u->name = wr_strdup(dot + 1);
+        if (!u->ns || !u->name) return wr_routes_free(r), wr_nomem(err, "merge rule", 64);
+    }
+    *ret_routes = r;
+    return WR_OK;
+}
+
+void wr_routes_free(wr_routes *r) {
+    if (!r) return;
+    for (int i = 0; i < r->n; i++) {
+        if (r->rules[i].compiled) regfree(&r->rules[i].re);
+        wr_free(r->rules[i].ns), wr_free(r->rules[i].name);
+    }
+    wr_free(r->rules);
+    wr_free(r);
+}
+
+wr_route wr_routes_find(const wr_routes *r, const char *db, const char *name) {
+    WR_AUTO char *full = r && r->n ? wr_asprintf("%s.%s", db, name) : NULL;
+    for (int i = 0; full && i < r->n; i++)
+        if (!regexec(&r->rules[i].re, full, 0, NULL, 0)) return (wr_route){r->rules[i].ns, r->rules[i].name, true};
+    return (wr_route){db, name, false};
+}
