@@ -161,7 +161,7 @@ static uint32_t heap_first_bytes(const wr_batch *b, int col) {
 static wr_code heap_put(wr_batch *b, wr_chunk *c, int col, uint32_t row, const uint8_t *p, uint32_t n, wr_err *err) {
     wr_vec *v = &c->vecs[col];
     uint32_t at = v->offs[row];
-    if (v->heap_cap - at < n) {
+    if (!v->heap || v->heap_cap - at < n) { /* even an empty value wants an address */
         uint32_t cap = v->heap_cap ? v->heap_cap + v->heap_cap / 2 : heap_first_bytes(b, col);
         if (cap - at < n) cap = at + n;
         uint8_t *heap = wr_realloc(v->heap, cap);

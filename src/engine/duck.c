@@ -129,6 +129,7 @@ wr_code wr_duck_open(const wr_engine *e, duckdb_database *ret_db, wr_err *err) {
         {"allow_unsigned_extensions", "false"},
         {"allocator_flush_threshold", "16MB"}, /* hand freed memory back after a query of this size */
         {"allocator_bulk_deallocation_flush_threshold", "16MB"},
+        {"enable_external_file_cache", "false"}, /* files are read once, and the cache counts against the limit */
         {"default_secret_storage", "memory"},
     };
     duckdb_config cfg;

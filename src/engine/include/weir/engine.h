@@ -1,7 +1,8 @@
-/* DuckDB behind a narrow header: the only module that includes duckdb.h.
+/* Columnar batches in, Parquet files out; Parquet files in, rows out; SQL over lake tables for people.
  *
- * Columnar batches in, Parquet files out; Parquet files in, batches out; SQL over lake tables for people.
- * @thread an engine may be used by any thread; each call uses a connection of its own unless said otherwise
+ * Writing is our own code, reading and SQL are DuckDB's, behind this header: no other module includes duckdb.h.
+ * @thread an engine may be used by any thread; each call uses a connection of its own. A batch belongs to one thread
+ *         while rows are added; afterwards any number may read or write it out.
  */
 #ifndef WEIR_ENGINE_H
 #define WEIR_ENGINE_H
@@ -14,7 +15,7 @@
 
 typedef struct wr_engine wr_engine;
 typedef struct wr_engine_options { /* zero means default */
-    uint64_t memory_bytes; /* 160 MB */
+    uint64_t memory_bytes; /* 160 MB; of DuckDB, for reading and once more for each wr_engine_sql under way */
     int threads;           /* 1: the caller's thread does the work */
     const char *temp_dir;  /* NULL: no spilling */
 } wr_engine_options;
@@ -23,13 +24,15 @@ void wr_engine_close(wr_engine *e);
 const char *wr_engine_version(void); /* of DuckDB, "v1.5.5"; static */
 
 /* ------------------------------------------------------------------ columnar batches */
-/* Rows of one schema, held by column, with the statistics Iceberg wants, kept exactly while rows are added. */
+/* Rows of one schema, held by column. A batch of one row costs about 1.5 KB (12 columns), a full one as much as its rows. */
 typedef struct wr_batch wr_batch;
 wr_code wr_batch_new(const wr_schema *schema, wr_batch **ret_batch, wr_err *err);
 void wr_batch_free(wr_batch *b);
-/* Appends a row in row encoding (model.h). Its position is the number of rows before. */
+/* Appends a row in row encoding (model.h). Its position is the number of rows before. A failure leaves the batch as it was:
+ * WR_E_CORRUPT for bytes that do not fit the schema, WR_E_INVAL for a decimal with more digits than its column,
+ * WR_E_LIMIT for a value above 1 GB, WR_E_NOMEM. */
 wr_code wr_batch_append(wr_batch *b, wr_slice row, wr_err *err);
-/* Rows marked dead are left out when the batch is written; later rows move up. */
+/* Rows marked dead are left out when the batch is written; later rows move up. Twice is once, a row that is not there none. */
 void wr_batch_kill(wr_batch *b, uint32_t row);
 uint32_t wr_batch_rows(const wr_batch *b);      /* dead ones included */
 uint32_t wr_batch_live_rows(const wr_batch *b);
@@ -51,18 +54,21 @@ typedef struct wr_column_stats {
 
 typedef struct wr_parquet_file {
     uint64_t rows, bytes;
-    int ncols;                      /* leaf fields: WR_FLOATS has field id of the list's element in `element_id` order */
+    int ncols;                      /* the schema's, in its order; a list's entry is that of its element, without bounds */
     wr_column_stats *cols;
     int nsplits;                    /* row groups */
     int64_t *splits;                /* where each begins: Iceberg's split_offsets */
 } wr_parquet_file;
 void wr_parquet_file_clear(wr_parquet_file *f);
 
-/* Writes the live rows to a new Parquet file (zstd level 1, format v1 encodings, field ids = column ids; the element of column
- * id's list has field id element_base + column id) and fsyncs it. Memory beside the batch stays under about one row group. */
+/* Writes the live rows to a new Parquet file (zstd level 1, v1 pages, field ids = column ids; the element of column id's list
+ * has field id WR_ELEMENT_ID_BASE + id) and fsyncs it; the folder is the caller's to fsync, once for all its files. Memory
+ * beside the batch is about 2.5 MB. A column is required in the file when the schema says so and no row disagrees.
+ * Fails with WR_E_EXISTS rather than write over a file; any other failure leaves none behind. `e` is not used yet and may
+ * be NULL. Fault point: parquet_write. */
 typedef struct wr_parquet_options { /* zero means default */
     int zstd_level;         /* 1 */
-    uint64_t row_group_rows; /* 122880 */
+    uint64_t row_group_rows; /* 122880; a group ends with the chunk of 2048 rows that reaches it */
     const char *metadata;   /* "iceberg.schema" key of the footer; NULL = leave out */
 } wr_parquet_options;
 #define WR_ELEMENT_ID_BASE 1000000
@@ -71,8 +77,10 @@ wr_code wr_parquet_write(wr_engine *e, const wr_batch *b, const char *path, cons
 
 /* Reads a file written by anyone, row by row in file order, as rows of `schema`: columns are matched by field id; a column
  * that the file lacks is null, or its `initial` when it has one and `fill_initial`; int->long, float->double and decimal
- * widening are applied. `columns` (indexes into schema, NULL = all) limits what is read: then rows are rows of a schema with only those columns, in
- * that order. fn gets the position in the file. */
+ * widening are applied. `columns` (indexes into schema, NULL = all) limits what is read: then rows are rows of a schema
+ * with only those columns, in that order. fn gets the position in the file, and ends the reading by returning an error.
+ * WR_E_NOTFOUND; WR_E_DECODE for damage, for a column that is of another type in the file and for a file without field ids;
+ * WR_E_UNSUPPORTED for a null within a list; WR_E_LIMIT when memory_bytes do not suffice. */
 typedef struct wr_parquet_read_options {
     const int *columns; int ncolumns;
     bool fill_initial;
@@ -81,14 +89,19 @@ wr_code wr_parquet_read(wr_engine *e, const char *path, const wr_schema *schema,
                         wr_code (*fn)(void *ctx, uint64_t pos, wr_slice row, wr_err *err), void *ctx, wr_err *err);
 
 /* ------------------------------------------------------------------ SQL for people */
-/* A lake table as SQL sees it: live data files with the positions deleted in each. */
+/* A lake table as SQL sees it: live data files with the positions deleted in each (borrowed; ascending is fastest). Columns
+ * a file lacks are their `initial` or null. */
 typedef struct wr_sql_file { const char *path; const uint32_t *deleted; uint64_t ndeleted; } wr_sql_file;
 typedef struct wr_sql_table {
     const char *ns, *name;          /* queryable as "ns"."name" */
     const wr_schema *schema;
     const wr_sql_file *files; int nfiles;
 } wr_sql_table;
-/* Runs one SELECT over the tables. Calls row() with text values (NULL for null), columns() once before. */
+/* Runs one SELECT (or SHOW, DESCRIBE, SUMMARIZE, VALUES) over the tables. Calls columns() once with names and DuckDB's type
+ * names, then row() with text values (NULL for null): timestamps like 2026-11-29T14:00:00.000000 (Z when they are
+ * instants), binaries like \x00ff. The statement can open the tables' files and nothing else. Names are matched without
+ * regard to case; two mentioned tables that differ in case alone are an error. WR_E_INVAL for what is wrong with the
+ * statement. An error of columns() or row() ends the query and is returned. */
 wr_code wr_engine_sql(wr_engine *e, const wr_sql_table *tables, int ntables, const char *sql,
                       wr_code (*columns)(void *ctx, int n, const char *const *names, const char *const *types, wr_err *err),
                       wr_code (*row)(void *ctx, int n, const char *const *values, wr_err *err), void *ctx, wr_err *err);
