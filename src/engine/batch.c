@@ -10,18 +10,23 @@
 
 uint8_t wr_batch_width(wr_type t) {
     switch ((wr_kind)t.kind) {
-    case WR_BOOL: return 1;
+    case WR_BOOL:
+        return 1;
     case WR_INT:
     case WR_DATE:
-    case WR_FLOAT: return 4;
+    case WR_FLOAT:
+        return 4;
     case WR_LONG:
     case WR_DOUBLE:
     case WR_TIMESTAMP:
-    case WR_TIMESTAMPTZ: return 8;
-    case WR_DECIMAL: return t.precision <= 9 ? 4 : t.precision <= 18 ? 8 : 16;
+    case WR_TIMESTAMPTZ:
+        return 8;
+    case WR_DECIMAL:
+        return t.precision <= 9 ? 4 : t.precision <= 18 ? 8 : 16;
     case WR_STRING:
     case WR_BINARY:
-    case WR_FLOATS: return 0;
+    case WR_FLOATS:
+        return 0;
     }
     return 0;
 }
@@ -65,8 +70,10 @@ static wr_code chunk_resize(wr_batch *b, wr_chunk *c, uint32_t cap, wr_err *err)
             p += align8(w * cap);
         } else {
             uint32_t *offs = (uint32_t *)p;
-            if (c->rows) memcpy(offs, v->offs, sizeof *offs * (c->rows + 1));
-            else offs[0] = 0;
+            if (c->rows)
+                memcpy(offs, v->offs, sizeof *offs * (c->rows + 1));
+            else
+                offs[0] = 0;
             v->offs = offs;
             p += align8(sizeof *offs * ((size_t)cap + 1));
         }
@@ -176,10 +183,28 @@ static wr_code heap_put(wr_batch *b, wr_chunk *c, int col, uint32_t row, const u
 }
 
 static __int128 pow10_of(unsigned n) {
-    static const int64_t small[19] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000, 1000000000, 10000000000,
-                                      100000000000, 1000000000000, 10000000000000, 100000000000000, 1000000000000000,
-                                      10000000000000000, 100000000000000000, 1000000000000000000};
-    return n < 19 ? small[n] : n < 37 ? (__int128)small[18] * small[n - 18] : (__int128)small[18] * small[18] * small[n - 36];
+    static const int64_t small[19] = {1,
+                                      10,
+                                      100,
+                                      1000,
+                                      10000,
+                                      100000,
+                                      1000000,
+                                      10000000,
+                                      100000000,
+                                      1000000000,
+                                      10000000000,
+                                      100000000000,
+                                      1000000000000,
+                                      10000000000000,
+                                      100000000000000,
+                                      1000000000000000,
+                                      10000000000000000,
+                                      100000000000000000,
+                                      1000000000000000000};
+    return n < 19   ? small[n]
+           : n < 37 ? (__int128)small[18] * small[n - 18]
+                    : (__int128)small[18] * small[18] * small[n - 36];
 }
 
 /* A value of more digits than the column has would change silently on its way through narrower integers and readers. */
@@ -207,8 +232,10 @@ static wr_code slot_fill(wr_batch *b, wr_chunk *c, uint32_t at, wr_slice row, wr
         if (nulls[i >> 3] >> (i & 7) & 1) {
             v->valid[at >> 6] &= ~(UINT64_C(1) << (at & 63));
             v->has_null = true;
-            if (w) memset(v->data + (size_t)w * at, 0, w);
-            else v->offs[at + 1] = v->offs[at];
+            if (w)
+                memset(v->data + (size_t)w * at, 0, w);
+            else
+                v->offs[at + 1] = v->offs[at];
             continue;
         }
         size_t left = (size_t)(end - p);
@@ -219,8 +246,8 @@ static wr_code slot_fill(wr_batch *b, wr_chunk *c, uint32_t at, wr_slice row, wr
             memcpy(&n, p, 4);
             if (left - 4 < n) return bad_row(b, i, row.n, err);
             if (n > WR_VALUE_BYTES_MAX)
-                return wr_fail(err, WR_E_LIMIT, WR_RETRY_NO, "column %s: value of %u bytes is above the limit of %u", s->cols[i].name,
-                               n, WR_VALUE_BYTES_MAX);
+                return wr_fail(err, WR_E_LIMIT, WR_RETRY_NO, "column %s: value of %u bytes is above the limit of %u",
+                               s->cols[i].name, n, WR_VALUE_BYTES_MAX);
             if (s->cols[i].type.kind == WR_FLOATS && n % 4) return bad_row(b, i, row.n, err);
             WR_TRY(heap_put(b, c, i, at, p + 4, n, err));
             p += 4 + (size_t)n;
@@ -231,7 +258,8 @@ static wr_code slot_fill(wr_batch *b, wr_chunk *c, uint32_t at, wr_slice row, wr
             v->data[at] = *p != 0;
             p += 1;
             continue;
-        default: break;
+        default:
+            break;
         }
         if (s->cols[i].type.kind == WR_DECIMAL) {
             if (left < 16) return bad_row(b, i, row.n, err);
@@ -253,7 +281,8 @@ static wr_code slot_fill(wr_batch *b, wr_chunk *c, uint32_t at, wr_slice row, wr
 wr_code wr_batch_append(wr_batch *b, wr_slice row, wr_err *err) {
     wr_chunk *c = b->nchunks ? b->chunks[b->nchunks - 1] : NULL;
     if (!c || c->full || c->rows == WR_CHUNK_ROWS) {
-        if (b->rows == UINT32_MAX - 1) return wr_fail(err, WR_E_LIMIT, WR_RETRY_NO, "a batch holds at most %u rows", b->rows);
+        if (b->rows == UINT32_MAX - 1)
+            return wr_fail(err, WR_E_LIMIT, WR_RETRY_NO, "a batch holds at most %u rows", b->rows);
         if (c) chunk_seal(b, c);
         WR_TRY(chunk_add(b, &c, err));
     } else if (c->rows == c->cap) {
@@ -301,7 +330,8 @@ uint32_t wr_batch_live_rows(const wr_batch *b) { return b->rows - b->dead; }
 size_t wr_batch_bytes(const wr_batch *b) { return b->bytes; }
 
 wr_code wr_batch_row(const wr_batch *b, uint32_t row, wr_buf *out, wr_err *err) {
-    if (row >= b->rows) return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "batch has %u rows, row %u was asked for", b->rows, row);
+    if (row >= b->rows)
+        return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "batch has %u rows, row %u was asked for", b->rows, row);
     const wr_chunk *c = wr_batch_chunk(b, row);
     uint32_t at = row - c->first;
     size_t start = wr_row_begin(out, b->schema->ncols);
@@ -318,7 +348,8 @@ wr_code wr_batch_row(const wr_batch *b, uint32_t row, wr_buf *out, wr_err *err) 
             const uint8_t *p = v->data + (size_t)w * at;
             wr_buf_put(out, p, w);
             if (w < 16 && b->schema->cols[i].type.kind == WR_DECIMAL) {
-                static const uint8_t zeroes[16], ones[16] = {255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255};
+                static const uint8_t zeroes[16],
+                    ones[16] = {255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255};
                 wr_buf_put(out, p[w - 1] & 0x80 ? ones : zeroes, 16 - w);
             }
         }

@@ -1,8 +1,8 @@
 /* The inside of a columnar batch, for the writer in this module.
  *
- * A batch is a list of chunks of at most WR_CHUNK_ROWS rows. A chunk holds each column as one dense array with a slot for
- * every row, dead and null ones included, so that the slot of a row is the same in all columns and the writer copies
- * runs of values with memcpy. Strings, binaries and lists are offsets into a heap of the chunk's column.
+ * A batch is a list of chunks of at most WR_CHUNK_ROWS rows. A chunk holds each column as one dense array with a slot
+ * for every row, dead and null ones included, so that the slot of a row is the same in all columns and the writer
+ * copies runs of values with memcpy. Strings, binaries and lists are offsets into a heap of the chunk's column.
  *
  * The first chunk starts small and doubles: a batch of one row costs about a kilobyte. Full chunks give back what
  * their heaps did not use.
@@ -29,12 +29,12 @@ typedef struct wr_vec {
 } wr_vec;
 
 typedef struct wr_chunk {
-    uint32_t first;  /* rows of the batch before this chunk */
+    uint32_t first; /* rows of the batch before this chunk */
     uint32_t rows, cap;
     uint32_t ndead;
-    bool full;       /* a heap is large enough: the next row goes to a new chunk */
-    uint64_t *dead;  /* bit = 1: dead */
-    uint8_t *block;  /* one allocation behind dead and data, offs and valid of all columns */
+    bool full;      /* a heap is large enough: the next row goes to a new chunk */
+    uint64_t *dead; /* bit = 1: dead */
+    uint8_t *block; /* one allocation behind dead and data, offs and valid of all columns */
     size_t block_bytes;
     wr_vec vecs[];
 } wr_chunk;
@@ -44,11 +44,12 @@ struct wr_batch {
     uint32_t rows, dead;
     uint32_t nchunks, chunks_cap;
     wr_chunk **chunks;
-    size_t bytes; /* all allocations of the batch, this struct included */
+    size_t bytes;    /* all allocations of the batch, this struct included */
     uint8_t *widths; /* per column: bytes of a value in vec.data, 0 = offsets and heap */
 };
 
-/* Bytes of a value of the type in vec.data: decimals of at most 9 digits are int32, of at most 18 int64, else __int128. */
+/* Bytes of a value of the type in vec.data: decimals of at most 9 digits are int32, of at most 18 int64, else __int128.
+ */
 uint8_t wr_batch_width(wr_type t);
 /* The chunk that holds a row of the batch. */
 const wr_chunk *wr_batch_chunk(const wr_batch *b, uint32_t row);

@@ -19,6 +19,7 @@ wr_code wr_duck_fail(wr_err *err, wr_code other, const char *text) {
         {"No such file or directory", WR_E_NOTFOUND, WR_RETRY_NO},
         {"Out of Memory Error", WR_E_LIMIT, WR_RETRY_SOON},
         {"INTERRUPT", WR_E_CANCELLED, WR_RETRY_NO},
+        {"Could not read enough bytes", WR_E_DECODE, WR_RETRY_NO}, /* shorter than its footer says */
         {"IO Error: Cannot open file", WR_E_IO, WR_RETRY_SOON},
         {"IO Error: Could not read", WR_E_IO, WR_RETRY_SOON},
         {"IO Error: Could not write", WR_E_IO, WR_RETRY_SOON},
@@ -36,7 +37,9 @@ wr_code wr_duck_fail(wr_err *err, wr_code other, const char *text) {
     size_t n = 0;
     bool space = false;
     for (const char *p = text; *p && n < sizeof line - 2; p++) {
-        if (p[0] == '\n' && (!strncmp(p + 1, "LINE ", 5) || !strncmp(p + 1, "\nLINE ", 6) || !strncmp(p + 1, "\nStack Trace", 12))) break;
+        if (p[0] == '\n' &&
+            (!strncmp(p + 1, "LINE ", 5) || !strncmp(p + 1, "\nLINE ", 6) || !strncmp(p + 1, "\nStack Trace", 12)))
+            break;
         if ((unsigned char)*p < 0x20 || *p == ' ') {
             space = n > 0;
             continue;
@@ -80,13 +83,15 @@ void wr_sql_path(wr_buf *b, const char *path) {
 
 void wr_sql_type(wr_buf *b, wr_type t) {
     static const char *const names[] = {
-        [WR_BOOL] = "BOOLEAN",  [WR_INT] = "INTEGER",         [WR_LONG] = "BIGINT",
-        [WR_FLOAT] = "FLOAT",   [WR_DOUBLE] = "DOUBLE",       [WR_DATE] = "DATE",
+        [WR_BOOL] = "BOOLEAN",   [WR_INT] = "INTEGER",         [WR_LONG] = "BIGINT",
+        [WR_FLOAT] = "FLOAT",    [WR_DOUBLE] = "DOUBLE",       [WR_DATE] = "DATE",
         [WR_STRING] = "VARCHAR", [WR_TIMESTAMP] = "TIMESTAMP", [WR_TIMESTAMPTZ] = "TIMESTAMP WITH TIME ZONE",
-        [WR_BINARY] = "BLOB",   [WR_FLOATS] = "FLOAT[]",
+        [WR_BINARY] = "BLOB",    [WR_FLOATS] = "FLOAT[]",
     };
-    if (t.kind == WR_DECIMAL) wr_buf_printf(b, "DECIMAL(%u,%u)", t.precision, t.scale);
-    else wr_buf_printf(b, "%s", names[t.kind]);
+    if (t.kind == WR_DECIMAL)
+        wr_buf_printf(b, "DECIMAL(%u,%u)", t.precision, t.scale);
+    else
+        wr_buf_printf(b, "%s", names[t.kind]);
 }
 
 wr_code wr_duck_exec(duckdb_connection con, const char *sql, wr_err *err) {
@@ -100,17 +105,22 @@ bool wr_duck_stream(duckdb_connection con, const char *sql, duckdb_prepared_stat
     const char *text = NULL;
     duckdb_pending_result pending = NULL;
     bool ok = false;
-    if (duckdb_prepare(con, sql, ret_stmt) == DuckDBError) text = duckdb_prepare_error(*ret_stmt);
-    else if (duckdb_pending_prepared_streaming(*ret_stmt, &pending) == DuckDBError) text = duckdb_pending_error(pending);
-    else if (duckdb_execute_pending(pending, ret_res) == DuckDBError) text = duckdb_result_error(ret_res);
-    else ok = true;
+    if (duckdb_prepare(con, sql, ret_stmt) == DuckDBError)
+        text = duckdb_prepare_error(*ret_stmt);
+    else if (duckdb_pending_prepared_streaming(*ret_stmt, &pending) == DuckDBError)
+        text = duckdb_pending_error(pending);
+    else if (duckdb_execute_pending(pending, ret_res) == DuckDBError)
+        text = duckdb_result_error(ret_res);
+    else
+        ok = true;
     if (!ok) snprintf(ret_text, 1024, "%s", text ? text : "");
     if (pending) duckdb_destroy_pending(&pending);
     return ok;
 }
 
 wr_code wr_duck_connect(duckdb_database db, duckdb_connection *ret_con, wr_err *err) {
-    if (duckdb_connect(db, ret_con) == DuckDBError) return wr_fail(err, WR_E_NOMEM, WR_RETRY_SOON, "cannot connect to the SQL engine");
+    if (duckdb_connect(db, ret_con) == DuckDBError)
+        return wr_fail(err, WR_E_NOMEM, WR_RETRY_SOON, "cannot connect to the SQL engine");
     return WR_OK;
 }
 
@@ -118,7 +128,9 @@ wr_code wr_duck_open(const wr_engine *e, duckdb_database *ret_db, wr_err *err) {
     char memory[32], threads[16];
     snprintf(memory, sizeof memory, "%" PRIu64 "B", e->memory_bytes);
     snprintf(threads, sizeof threads, "%d", e->threads);
-    const struct { const char *key, *value; } set[] = {
+    const struct {
+        const char *key, *value;
+    } set[] = {
         {"memory_limit", memory},
         {"threads", threads},
         {"temp_directory", e->temp_dir ? e->temp_dir : ""},
@@ -165,8 +177,10 @@ static wr_code duck_ref(wr_engine *e, wr_duck **ret_duck, wr_err *err) {
     if (!e->duck) {
         wr_duck *d = wr_calloc(1, sizeof *d);
         rc = d ? wr_duck_open(e, &d->db, err) : wr_nomem(err, "SQL engine", sizeof *d);
-        if (rc == WR_OK) d->refs = 1, e->duck = d;
-        else wr_free(d);
+        if (rc == WR_OK)
+            d->refs = 1, e->duck = d;
+        else
+            wr_free(d);
     }
     if (rc == WR_OK) e->duck->refs++, *ret_duck = e->duck;
     pthread_mutex_unlock(&e->lock);
@@ -214,7 +228,8 @@ wr_code wr_engine_open(const wr_engine_options *opts, wr_engine **ret_engine, wr
     pthread_mutex_init(&e->lock, NULL);
     wr_code rc = WR_OK;
     wr_duck *probe; /* wrong options are found here, not by the first reader */
-    if (opts && opts->temp_dir && !(e->temp_dir = wr_strdup(opts->temp_dir))) rc = wr_nomem(err, "engine", strlen(opts->temp_dir));
+    if (opts && opts->temp_dir && !(e->temp_dir = wr_strdup(opts->temp_dir)))
+        rc = wr_nomem(err, "engine", strlen(opts->temp_dir));
     if (rc == WR_OK) rc = duck_ref(e, &probe, err);
     if (rc != WR_OK) {
         wr_engine_close(e);

@@ -10,7 +10,7 @@
  * instance is then replaced, and the last call that still uses it closes it. */
 typedef struct wr_duck {
     duckdb_database db;
-    int refs;    /* calls under way, and 1 for the engine; engine's lock */
+    int refs; /* calls under way, and 1 for the engine; engine's lock */
 } wr_duck;
 
 struct wr_engine {
@@ -55,7 +55,11 @@ void wr_sql_path(wr_buf *b, const char *path);
 void wr_sql_type(wr_buf *b, wr_type t);
 
 static inline void wr_duck_result_free(duckdb_result *r) { duckdb_destroy_result(r); }
-static inline void wr_duck_prepared_free(duckdb_prepared_statement *p) { if (*p) duckdb_destroy_prepare(p); }
-static inline void wr_duck_chunk_free(duckdb_data_chunk *c) { if (*c) duckdb_destroy_data_chunk(c); }
+static inline void wr_duck_prepared_free(duckdb_prepared_statement *p) {
+    if (*p) duckdb_destroy_prepare(p);
+}
+static inline void wr_duck_chunk_free(duckdb_data_chunk *c) {
+    if (*c) duckdb_destroy_data_chunk(c);
+}
 
 #endif

@@ -9,8 +9,9 @@
 
 uint8_t wr_decimal_fixed(uint8_t precision) {
     /* smallest n with 2^(8n-1) > 10^precision */
-    static const uint8_t bytes[39] = {[19] = 9,  [20] = 9,  [21] = 9,  [22] = 10, [23] = 10, [24] = 11, [25] = 11, [26] = 11, [27] = 12, [28] = 12,
-                                      [29] = 13, [30] = 13, [31] = 13, [32] = 14, [33] = 14, [34] = 15, [35] = 15, [36] = 16, [37] = 16, [38] = 16};
+    static const uint8_t bytes[39] = {
+        [19] = 9,  [20] = 9,  [21] = 9,  [22] = 10, [23] = 10, [24] = 11, [25] = 11, [26] = 11, [27] = 12, [28] = 12,
+        [29] = 13, [30] = 13, [31] = 13, [32] = 14, [33] = 14, [34] = 15, [35] = 15, [36] = 16, [37] = 16, [38] = 16};
     return bytes[precision];
 }
 
@@ -52,9 +53,12 @@ static void plain_wide(wr_buf *out, unsigned fixed, const wr_dense *d, uint32_t 
 void wr_plain(wr_buf *out, wr_type t, const wr_dense *d, uint32_t from, uint32_t to) {
     uint32_t w = wr_batch_width(t);
     if (from == to) return;
-    if (w == 0) plain_bytes(out, d, from, to);
-    else if (w == 16) plain_wide(out, wr_decimal_fixed(t.precision), d, from, to);
-    else wr_buf_put(out, d->data + (size_t)from * w, (size_t)w * (to - from));
+    if (w == 0)
+        plain_bytes(out, d, from, to);
+    else if (w == 16)
+        plain_wide(out, wr_decimal_fixed(t.precision), d, from, to);
+    else
+        wr_buf_put(out, d->data + (size_t)from * w, (size_t)w * (to - from));
 }
 
 /* ------------------------------------------------------------------ hybrid */
@@ -147,7 +151,9 @@ void wr_dict_free(wr_dict *d) {
     wr_buf_free(&d->plain);
 }
 
-static inline uint32_t int_slot(uint64_t v, uint32_t mask) { return (uint32_t)((v * UINT64_C(0x9e3779b97f4a7c15)) >> 40) & mask; }
+static inline uint32_t int_slot(uint64_t v, uint32_t mask) {
+    return (uint32_t)((v * UINT64_C(0x9e3779b97f4a7c15)) >> 40) & mask;
+}
 
 static bool add_int(wr_dict *d, uint64_t v, uint8_t width) {
     uint32_t mask = d->slots_n - 1, at = int_slot(v, mask);

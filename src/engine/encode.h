@@ -5,8 +5,8 @@
 
 #include "stats.h"
 
-/* PLAIN values from..to of the dense ones. Booleans come out as a byte each: wr_bits_pack makes bits of them once the page
- * is complete, because a page's bits go on from chunk to chunk. */
+/* PLAIN values from..to of the dense ones. Booleans come out as a byte each: wr_bits_pack makes bits of them once the
+ * page is complete, because a page's bits go on from chunk to chunk. */
 void wr_plain(wr_buf *out, wr_type t, const wr_dense *d, uint32_t from, uint32_t to);
 void wr_bits_pack(wr_buf *b, size_t from); /* b's bytes from `from` on, in place */
 /* Bytes of a decimal of more than 18 digits as FIXED_LEN_BYTE_ARRAY. */
@@ -24,11 +24,11 @@ unsigned wr_width_of(uint32_t max); /* bits to hold max, at least 1 */
 typedef struct wr_dict {
     uint32_t *slots; /* index + 1, 0 = free */
     uint32_t slots_n;
-    uint64_t *keys;  /* per entry: the value (fixed kinds), or offset of its bytes in `plain` and their number */
+    uint64_t *keys; /* per entry: the value (fixed kinds), or offset of its bytes in `plain` and their number */
     uint32_t entries, entries_cap;
-    wr_buf plain;    /* the dictionary page's body */
+    wr_buf plain; /* the dictionary page's body */
     uint16_t *indexes;
-    size_t n, cap;   /* of indexes */
+    size_t n, cap; /* of indexes */
 } wr_dict;
 typedef enum wr_dict_verdict { WR_DICT_GOOD, WR_DICT_POOR, WR_DICT_NOMEM } wr_dict_verdict;
 /* Makes room for up to `values` indexes and forgets what was in it. */
@@ -37,8 +37,9 @@ bool wr_dict_reset(wr_dict *d, size_t values);
 wr_dict_verdict wr_dict_add(wr_dict *d, wr_type t, uint8_t width, const wr_dense *v);
 void wr_dict_free(wr_dict *d);
 static inline bool wr_dict_suits(wr_type t) {
-    return t.kind == WR_INT || t.kind == WR_LONG || t.kind == WR_DATE || t.kind == WR_TIMESTAMP || t.kind == WR_TIMESTAMPTZ || t.kind == WR_STRING ||
-           t.kind == WR_BINARY || (t.kind == WR_DECIMAL && t.precision <= 18);
+    return t.kind == WR_INT || t.kind == WR_LONG || t.kind == WR_DATE || t.kind == WR_TIMESTAMP ||
+           t.kind == WR_TIMESTAMPTZ || t.kind == WR_STRING || t.kind == WR_BINARY ||
+           (t.kind == WR_DECIMAL && t.precision <= 18);
 }
 
 #endif

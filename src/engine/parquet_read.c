@@ -1,8 +1,8 @@
 /* Parquet files of anyone as rows: DuckDB decodes, we check the types and put vectors into row encoding.
  *
- * Columns are matched by field id through read_parquet's `schema`, under names of our own (c0, c1, ...), so that no name
- * in the file can get in the way. What the file says its columns are is asked first: a column the file lacks is filled in
- * here, and a change that Iceberg does not allow is refused rather than cast.
+ * Columns are matched by field id through read_parquet's `schema`, under names of our own (c0, c1, ...), so that no
+ * name in the file can get in the way. What the file says its columns are is asked first: a column the file lacks is
+ * filled in here, and a change that Iceberg does not allow is refused rather than cast.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,9 +12,9 @@
 
 typedef struct source {
     const wr_column *col;
-    bool there;            /* the file has it */
-    int vec;               /* its vector in a chunk */
-    uint32_t constant;     /* else: its bytes in `constants`, none = null */
+    bool there;        /* the file has it */
+    int vec;           /* its vector in a chunk */
+    uint32_t constant; /* else: its bytes in `constants`, none = null */
     uint32_t constant_n;
     /* of the chunk under way */
     const uint8_t *data, *child;
@@ -50,19 +50,30 @@ static bool type_fits(wr_type want, const char *have, const char *physical) {
     static const char *const stamps[] = {"TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", NULL};
     unsigned p, s;
     switch ((wr_kind)want.kind) {
-    case WR_BOOL: return !strcmp(have, "BOOLEAN");
-    case WR_INT: return one_of(have, ints);
-    case WR_LONG: return !strcmp(have, "BIGINT") || !strcmp(have, "UINTEGER") || one_of(have, ints);
+    case WR_BOOL:
+        return !strcmp(have, "BOOLEAN");
+    case WR_INT:
+        return one_of(have, ints);
+    case WR_LONG:
+        return !strcmp(have, "BIGINT") || !strcmp(have, "UINTEGER") || one_of(have, ints);
     case WR_FLOAT:
-    case WR_FLOATS: return !strcmp(have, "FLOAT");
-    case WR_DOUBLE: return !strcmp(have, "DOUBLE") || !strcmp(have, "FLOAT");
-    case WR_DECIMAL: return sscanf(have, "DECIMAL(%u,%u)", &p, &s) == 2 && s == want.scale && p <= want.precision;
-    case WR_DATE: return !strcmp(have, "DATE");
-    case WR_TIMESTAMP: return one_of(have, stamps);
+    case WR_FLOATS:
+        return !strcmp(have, "FLOAT");
+    case WR_DOUBLE:
+        return !strcmp(have, "DOUBLE") || !strcmp(have, "FLOAT");
+    case WR_DECIMAL:
+        return sscanf(have, "DECIMAL(%u,%u)", &p, &s) == 2 && s == want.scale && p <= want.precision;
+    case WR_DATE:
+        return !strcmp(have, "DATE");
+    case WR_TIMESTAMP:
+        return one_of(have, stamps);
     /* INT96 is an instant by convention, and carries no annotation */
-    case WR_TIMESTAMPTZ: return !strncmp(have, "TIMESTAMP WITH TIME ZONE", 24) || (!strcmp(physical, "INT96") && one_of(have, stamps));
-    case WR_STRING: return !strcmp(have, "VARCHAR") || !strcmp(have, "JSON");
-    case WR_BINARY: return !strcmp(have, "BLOB");
+    case WR_TIMESTAMPTZ:
+        return !strncmp(have, "TIMESTAMP WITH TIME ZONE", 24) || (!strcmp(physical, "INT96") && one_of(have, stamps));
+    case WR_STRING:
+        return !strcmp(have, "VARCHAR") || !strcmp(have, "JSON");
+    case WR_BINARY:
+        return !strcmp(have, "BLOB");
     }
     return false;
 }
@@ -121,19 +132,21 @@ static wr_code nodes_read(reader *r, wr_buf *nodes, wr_err *err) {
 
 static size_t subtree(const node *x, size_t n, size_t at) {
     size_t end = at + 1;
-    for (int64_t left = x[at].children; left > 0 && end < n; left += x[end].children - 1, end++) {}
+    for (int64_t left = x[at].children; left > 0 && end < n; left += x[end].children - 1, end++) {
+    }
     return end;
 }
 
 static wr_code bad_type(const reader *r, const wr_column *c, const char *have, wr_err *err) {
     char name[32];
-    return wr_fail(err, WR_E_DECODE, WR_RETRY_NO, "column %s (id %d) is %s in the file, which does not read as %s", c->name, c->id, have,
-                   wr_type_name(c->type, name));
+    return wr_fail(err, WR_E_DECODE, WR_RETRY_NO, "column %s (id %d) is %s in the file, which does not read as %s",
+                   c->name, c->id, have, wr_type_name(c->type, name));
 }
 
 static wr_code node_fits(const reader *r, const wr_column *c, const node *x, size_t n, wr_err *err) {
     if (c->type.kind != WR_FLOATS) {
-        if (x->children || !type_fits(c->type, x->type, x->physical)) return bad_type(r, c, *x->type ? x->type : "a group", err);
+        if (x->children || !type_fits(c->type, x->type, x->physical))
+            return bad_type(r, c, *x->type ? x->type : "a group", err);
         return WR_OK;
     }
     bool list = n == 3 && x[0].children == 1 && x[1].children == 1 && !strcmp(x[1].repetition, "REPEATED");
@@ -159,7 +172,8 @@ static wr_code file_match(reader *r, wr_err *err) {
         }
     }
     /* without ids every column would count as missing, and the rows would come out null */
-    if (!any_id) return wr_fail(err, WR_E_DECODE, WR_RETRY_NO, "the file has no field ids, so its columns cannot be told");
+    if (!any_id)
+        return wr_fail(err, WR_E_DECODE, WR_RETRY_NO, "the file has no field ids, so its columns cannot be told");
     for (int i = 0; i < r->ncols; i++)
         if (r->cols[i].there) r->cols[i].vec = vec++;
     return WR_OK;
@@ -215,10 +229,13 @@ static void chunk_begin(reader *r, duckdb_data_chunk chunk) {
 static wr_code put_floats(const source *s, idx_t row, wr_buf *b, wr_err *err) {
     duckdb_list_entry e;
     memcpy(&e, s->data + row * sizeof e, sizeof e);
-    if (e.length > (UINT32_MAX - 3) / 4) return wr_fail(err, WR_E_LIMIT, WR_RETRY_NO, "column %s: list of %" PRIu64 " values", s->col->name, (uint64_t)e.length);
+    if (e.length > (UINT32_MAX - 3) / 4)
+        return wr_fail(err, WR_E_LIMIT, WR_RETRY_NO, "column %s: list of %" PRIu64 " values", s->col->name,
+                       (uint64_t)e.length);
     for (idx_t i = e.offset; s->child_valid && i < e.offset + e.length; i++)
         if (!(s->child_valid[i / 64] >> (i % 64) & 1))
-            return wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "column %s: a list holds a null, which rows cannot carry", s->col->name);
+            return wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO,
+                           "column %s: a list holds a null, which rows cannot carry", s->col->name);
     wr_buf_u32(b, (uint32_t)(e.length * 4));
     if (e.length) wr_buf_put(b, s->child + e.offset * 4, e.length * 4);
     return WR_OK;
@@ -227,10 +244,14 @@ static wr_code put_floats(const source *s, idx_t row, wr_buf *b, wr_err *err) {
 static void put_decimal(const source *s, idx_t row, wr_buf *b) {
     unsigned p = s->col->type.precision;
     __int128 v;
-    if (p <= 4) v = ((const int16_t *)s->data)[row];
-    else if (p <= 9) v = ((const int32_t *)s->data)[row];
-    else if (p <= 18) v = ((const int64_t *)s->data)[row];
-    else memcpy(&v, s->data + row * 16, 16);
+    if (p <= 4)
+        v = ((const int16_t *)s->data)[row];
+    else if (p <= 9)
+        v = ((const int32_t *)s->data)[row];
+    else if (p <= 18)
+        v = ((const int64_t *)s->data)[row];
+    else
+        memcpy(&v, s->data + row * 16, 16);
     wr_buf_put(b, &v, 16);
 }
 
@@ -240,8 +261,10 @@ static wr_code row_put(const reader *r, idx_t row, wr_buf *b, wr_err *err) {
     for (int i = 0; i < r->ncols; i++) {
         const source *s = &r->cols[i];
         if (!s->there) {
-            if (s->constant_n) wr_buf_put(b, r->constants.p + s->constant, s->constant_n);
-            else wr_row_put_null(b, at, i);
+            if (s->constant_n)
+                wr_buf_put(b, r->constants.p + s->constant, s->constant_n);
+            else
+                wr_row_put_null(b, at, i);
             continue;
         }
         if (s->valid && !(s->valid[row / 64] >> (row % 64) & 1)) {
@@ -249,15 +272,23 @@ static wr_code row_put(const reader *r, idx_t row, wr_buf *b, wr_err *err) {
             continue;
         }
         switch ((wr_kind)s->col->type.kind) {
-        case WR_BOOL: wr_buf_u8(b, s->data[row] != 0); break;
+        case WR_BOOL:
+            wr_buf_u8(b, s->data[row] != 0);
+            break;
         case WR_INT:
         case WR_DATE:
-        case WR_FLOAT: wr_buf_put(b, s->data + row * 4, 4); break;
+        case WR_FLOAT:
+            wr_buf_put(b, s->data + row * 4, 4);
+            break;
         case WR_LONG:
         case WR_DOUBLE:
         case WR_TIMESTAMP:
-        case WR_TIMESTAMPTZ: wr_buf_put(b, s->data + row * 8, 8); break;
-        case WR_DECIMAL: put_decimal(s, row, b); break;
+        case WR_TIMESTAMPTZ:
+            wr_buf_put(b, s->data + row * 8, 8);
+            break;
+        case WR_DECIMAL:
+            put_decimal(s, row, b);
+            break;
         case WR_STRING:
         case WR_BINARY: {
             duckdb_string_t *str = (duckdb_string_t *)s->data + row;
@@ -266,27 +297,32 @@ static wr_code row_put(const reader *r, idx_t row, wr_buf *b, wr_err *err) {
             if (n) wr_buf_put(b, duckdb_string_t_data(str), n);
             break;
         }
-        case WR_FLOATS: WR_TRY(put_floats(s, row, b, err)); break;
+        case WR_FLOATS:
+            WR_TRY(put_floats(s, row, b, err));
+            break;
         }
     }
     return wr_buf_check(b, "row", err);
 }
 
-static wr_code rows_read(reader *r, wr_code (*fn)(void *ctx, uint64_t pos, wr_slice row, wr_err *err), void *ctx, wr_err *err) {
+static wr_code rows_read(reader *r, wr_code (*fn)(void *ctx, uint64_t pos, wr_slice row, wr_err *err), void *ctx,
+                         wr_err *err) {
     WR_AUTO_BUF wr_buf sql = WR_BUF_INIT, row = WR_BUF_INIT;
     WR_CLEANUP(wr_duck_prepared_free) duckdb_prepared_statement stmt = NULL;
     WR_CLEANUP(wr_duck_result_free) duckdb_result res = {0};
     char text[1024];
     read_sql(r, &sql);
     if (!wr_buf_cstr(&sql)) return wr_nomem(err, "SQL", sql.cap);
-    if (!wr_duck_stream(r->use.con, (char *)sql.p, &stmt, &res, text)) return wr_duck_use_fail(&r->use, err, WR_E_DECODE, text);
+    if (!wr_duck_stream(r->use.con, (char *)sql.p, &stmt, &res, text))
+        return wr_duck_use_fail(&r->use, err, WR_E_DECODE, text);
     for (;;) {
         WR_CLEANUP(wr_duck_chunk_free) duckdb_data_chunk chunk = duckdb_fetch_chunk(res);
         if (!chunk) break;
         idx_t n = duckdb_data_chunk_get_size(chunk);
         if (n == 0) break;
         chunk_begin(r, chunk);
-        const int64_t *pos = duckdb_vector_get_data(duckdb_data_chunk_get_vector(chunk, duckdb_data_chunk_get_column_count(chunk) - 1));
+        const int64_t *pos =
+            duckdb_vector_get_data(duckdb_data_chunk_get_vector(chunk, duckdb_data_chunk_get_column_count(chunk) - 1));
         for (idx_t i = 0; i < n; i++) {
             WR_TRY(row_put(r, i, &row, err));
             WR_TRY(fn(ctx, (uint64_t)pos[i], wr_buf_view(&row), err));

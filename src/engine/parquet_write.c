@@ -1,9 +1,10 @@
 /* Parquet files from batches. Source: apache/parquet-format (README.md, Encodings.md, parquet.thrift).
  *
  * One column of one row group after the other goes straight from the batch through a page into the file: beside the
- * batch there are one page, its compressed form and a dictionary. Pages are v1 with PLAIN or RLE_DICTIONARY values, which
- * every reader takes (docs/decisions/0001-parquet-writer.md).
+ * batch there are one page, its compressed form and a dictionary. Pages are v1 with PLAIN or RLE_DICTIONARY values,
+ * which every reader takes (docs/decisions/0001-parquet-writer.md).
  */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -21,8 +22,22 @@
 #define GROUP_ROWS UINT64_C(122880) /* default rows of a row group */
 
 /* parquet.thrift */
-enum { TYPE_BOOLEAN = 0, TYPE_INT32 = 1, TYPE_INT64 = 2, TYPE_FLOAT = 4, TYPE_DOUBLE = 5, TYPE_BYTE_ARRAY = 6, TYPE_FIXED = 7 };
-enum { CONVERTED_UTF8 = 0, CONVERTED_LIST = 3, CONVERTED_DECIMAL = 5, CONVERTED_DATE = 6, CONVERTED_TIMESTAMP_MICROS = 10 };
+enum {
+    TYPE_BOOLEAN = 0,
+    TYPE_INT32 = 1,
+    TYPE_INT64 = 2,
+    TYPE_FLOAT = 4,
+    TYPE_DOUBLE = 5,
+    TYPE_BYTE_ARRAY = 6,
+    TYPE_FIXED = 7
+};
+enum {
+    CONVERTED_UTF8 = 0,
+    CONVERTED_LIST = 3,
+    CONVERTED_DECIMAL = 5,
+    CONVERTED_DATE = 6,
+    CONVERTED_TIMESTAMP_MICROS = 10
+};
 enum { LOGICAL_STRING = 1, LOGICAL_LIST = 3, LOGICAL_DECIMAL = 5, LOGICAL_DATE = 6, LOGICAL_TIMESTAMP = 8 };
 enum { REPEAT_REQUIRED = 0, REPEAT_OPTIONAL = 1, REPEAT_REPEATED = 2 };
 enum { ENC_PLAIN = 0, ENC_RLE = 3, ENC_RLE_DICTIONARY = 8 };
@@ -46,11 +61,11 @@ typedef struct writer {
     const wr_batch *b;
     const char *path;
     int fd, level;
-    uint64_t at;         /* bytes given to the file or in `out` */
-    bool *required;      /* per column: no null in the file and none allowed */
+    uint64_t at;    /* bytes given to the file or in `out` */
+    bool *required; /* per column: no null in the file and none allowed */
     group *groups;
     uint32_t ngroups;
-    segment *segs;       /* ngroups * ncols, by group */
+    segment *segs; /* ngroups * ncols, by group */
     ZSTD_CCtx *zstd;
     wr_dense *dense;
     wr_dict dict;
@@ -59,8 +74,8 @@ typedef struct writer {
     wr_buf page;
     size_t gap;
     uint32_t page_values, page_present; /* level entries; values */
-    uint64_t *levels;    /* scalars: one bit per row of the page, 1 = present */
-    wr_buf defs, reps;   /* lists: uint16_t per entry */
+    uint64_t *levels;                   /* scalars: one bit per row of the page, 1 = present */
+    wr_buf defs, reps;                  /* lists: uint16_t per entry */
 } writer;
 
 /* ------------------------------------------------------------------ the file */
@@ -100,7 +115,8 @@ static wr_code page_put(writer *w, segment *seg, int type, uint32_t values, int 
     if (!dst) return wr_nomem(err, "Parquet page", bound);
     size_t n = ZSTD_compress2(w->zstd, dst, bound, body.p, body.n);
     if (ZSTD_isError(n)) return wr_fail(err, WR_E_NOMEM, WR_RETRY_SOON, "zstd: %s", ZSTD_getErrorName(n));
-    if (body.n > INT32_MAX || n > INT32_MAX) return wr_fail(err, WR_E_LIMIT, WR_RETRY_NO, "a page of %zu bytes is above what Parquet allows", body.n);
+    if (body.n > INT32_MAX || n > INT32_MAX)
+        return wr_fail(err, WR_E_LIMIT, WR_RETRY_NO, "a page of %zu bytes is above what Parquet allows", body.n);
 
     wr_buf_clear(&w->header);
     wr_th h = {&w->header, 0};
@@ -156,7 +172,8 @@ static wr_code page_end(writer *w, int col, segment *seg, int encoding, wr_err *
         wr_buf_u32(&levels, 0);
         wr_hybrid_bits(&levels, w->levels, w->page_values, w->page_present);
         uint32_t n = (uint32_t)levels.n - 4;
-        if (!levels.failed && levels.n <= w->gap) {
+        assert(levels.n <= w->gap);
+        if (!levels.failed) {
             memcpy(levels.p, &n, 4);
             body.p -= levels.n, body.n += levels.n;
             memcpy((uint8_t *)body.p, levels.p, levels.n);
@@ -179,7 +196,8 @@ static void bits_append(uint64_t *dst, size_t at, const uint64_t *src, size_t n)
         uint64_t v = src ? src[i / 64] : ~UINT64_C(0);
         if (part < 64) v &= (UINT64_C(1) << part) - 1;
         size_t to = at + i, shift = to % 64;
-        if (shift == 0) dst[to / 64] = v;
+        if (shift == 0)
+            dst[to / 64] = v;
         else {
             dst[to / 64] |= v << shift;
             if (shift + part > 64) dst[to / 64 + 1] = v >> (64 - shift);
@@ -222,9 +240,13 @@ static wr_code chunk_put(writer *w, int col, segment *seg, wr_err *err) {
     }
     for (uint32_t row = 0, k = 0; row < d->rows; row += step) {
         uint32_t end = row + step < d->rows ? row + step : d->rows;
-        uint32_t present = d->n == d->rows ? end - row : row == 0 && end == d->rows ? d->n : count_bits(d->valid, row, end);
-        if (d->n == d->rows) bits_append(w->levels, w->page_values, NULL, end - row);
-        else if (row == 0) bits_append(w->levels, w->page_values, d->valid, end);
+        uint32_t present = d->n == d->rows              ? end - row
+                           : row == 0 && end == d->rows ? d->n
+                                                        : count_bits(d->valid, row, end);
+        if (d->n == d->rows)
+            bits_append(w->levels, w->page_values, NULL, end - row);
+        else if (row == 0)
+            bits_append(w->levels, w->page_values, d->valid, end);
         else
             for (uint32_t i = row; i < end; i++) {
                 uint64_t bit = wr_bit(d->valid, i);
@@ -245,7 +267,8 @@ static wr_code list_put(writer *w, int col, segment *seg, wr_err *err) {
         bool there = d->n == d->rows || wr_bit(d->valid, row);
         wr_slice s = there ? wr_dense_bytes(d, k++) : (wr_slice){0};
         uint32_t n = (uint32_t)(s.n / 4), entries = n ? n : 1;
-        uint16_t *def = (uint16_t *)wr_buf_room(&w->defs, entries * 2), *rep = (uint16_t *)wr_buf_room(&w->reps, entries * 2);
+        uint16_t *def = (uint16_t *)wr_buf_room(&w->defs, entries * 2),
+                 *rep = (uint16_t *)wr_buf_room(&w->reps, entries * 2);
         if (!def || !rep) return wr_nomem(err, "Parquet levels", entries * 2);
         for (uint32_t i = 0; i < entries; i++) {
             def[i] = (uint16_t)(n ? max_def : there ? max_def - 1 : 0);
@@ -277,7 +300,8 @@ static wr_code column_write(writer *w, int col, const group *g, segment *seg, wr
         } else if (!dict) {
             WR_TRY(chunk_put(w, col, seg, err));
         } else { /* all indexes make one page */
-            bits_append(w->levels, w->page_values, w->dense->n == w->dense->rows ? NULL : w->dense->valid, w->dense->rows);
+            bits_append(w->levels, w->page_values, w->dense->n == w->dense->rows ? NULL : w->dense->valid,
+                        w->dense->rows);
             w->page_values += w->dense->rows, w->page_present += w->dense->n;
         }
     }
@@ -292,18 +316,25 @@ static wr_code column_write(writer *w, int col, const group *g, segment *seg, wr
 
 static int physical(wr_type t) {
     switch ((wr_kind)t.kind) {
-    case WR_BOOL: return TYPE_BOOLEAN;
+    case WR_BOOL:
+        return TYPE_BOOLEAN;
     case WR_INT:
-    case WR_DATE: return TYPE_INT32;
+    case WR_DATE:
+        return TYPE_INT32;
     case WR_LONG:
     case WR_TIMESTAMP:
-    case WR_TIMESTAMPTZ: return TYPE_INT64;
+    case WR_TIMESTAMPTZ:
+        return TYPE_INT64;
     case WR_FLOAT:
-    case WR_FLOATS: return TYPE_FLOAT;
-    case WR_DOUBLE: return TYPE_DOUBLE;
-    case WR_DECIMAL: return t.precision <= 9 ? TYPE_INT32 : t.precision <= 18 ? TYPE_INT64 : TYPE_FIXED;
+    case WR_FLOATS:
+        return TYPE_FLOAT;
+    case WR_DOUBLE:
+        return TYPE_DOUBLE;
+    case WR_DECIMAL:
+        return t.precision <= 9 ? TYPE_INT32 : t.precision <= 18 ? TYPE_INT64 : TYPE_FIXED;
     case WR_STRING:
-    case WR_BINARY: return TYPE_BYTE_ARRAY;
+    case WR_BINARY:
+        return TYPE_BYTE_ARRAY;
     }
     return TYPE_BYTE_ARRAY;
 }
@@ -317,9 +348,15 @@ static void empty_struct(wr_th *t, int id) {
 static void logical_put(wr_th *el, wr_type t) {
     wr_th u, s;
     switch ((wr_kind)t.kind) {
-    case WR_STRING: u = wr_th_struct(el, 10), empty_struct(&u, LOGICAL_STRING), wr_th_end(&u); break;
-    case WR_DATE: u = wr_th_struct(el, 10), empty_struct(&u, LOGICAL_DATE), wr_th_end(&u); break;
-    case WR_FLOATS: u = wr_th_struct(el, 10), empty_struct(&u, LOGICAL_LIST), wr_th_end(&u); break;
+    case WR_STRING:
+        u = wr_th_struct(el, 10), empty_struct(&u, LOGICAL_STRING), wr_th_end(&u);
+        break;
+    case WR_DATE:
+        u = wr_th_struct(el, 10), empty_struct(&u, LOGICAL_DATE), wr_th_end(&u);
+        break;
+    case WR_FLOATS:
+        u = wr_th_struct(el, 10), empty_struct(&u, LOGICAL_LIST), wr_th_end(&u);
+        break;
     case WR_DECIMAL:
         u = wr_th_struct(el, 10);
         s = wr_th_struct(&u, LOGICAL_DECIMAL);
@@ -335,18 +372,25 @@ static void logical_put(wr_th *el, wr_type t) {
         empty_struct(&unit, 2); /* microseconds */
         wr_th_end(&unit), wr_th_end(&s), wr_th_end(&u);
         break;
-    default: break;
+    default:
+        break;
     }
 }
 
 static int converted(wr_type t) {
     switch ((wr_kind)t.kind) {
-    case WR_STRING: return CONVERTED_UTF8;
-    case WR_DATE: return CONVERTED_DATE;
-    case WR_DECIMAL: return CONVERTED_DECIMAL;
-    case WR_FLOATS: return CONVERTED_LIST;
-    case WR_TIMESTAMPTZ: return CONVERTED_TIMESTAMP_MICROS; /* always meant an instant: none for wall clocks */
-    default: return -1;
+    case WR_STRING:
+        return CONVERTED_UTF8;
+    case WR_DATE:
+        return CONVERTED_DATE;
+    case WR_DECIMAL:
+        return CONVERTED_DECIMAL;
+    case WR_FLOATS:
+        return CONVERTED_LIST;
+    case WR_TIMESTAMPTZ:
+        return CONVERTED_TIMESTAMP_MICROS; /* always meant an instant: none for wall clocks */
+    default:
+        return -1;
     }
 }
 
@@ -423,7 +467,8 @@ static void statistics_put(wr_th *meta, wr_type t, const wr_range *r) {
     }
     if (usable && s.has_upper) wr_th_binary(&st, 5, wr_slice_of(bound, parquet_bound(t, r, true, &s, bound)));
     if (usable) wr_th_binary(&st, 6, wr_slice_of(bound, parquet_bound(t, r, false, &s, bound)));
-    if (usable && s.has_upper) wr_th_bool(&st, 7, !bytes || (r->smax.n == s.upper_n && !memcmp(r->smax.p, s.upper, s.upper_n)));
+    if (usable && s.has_upper)
+        wr_th_bool(&st, 7, !bytes || (r->smax.n == s.upper_n && !memcmp(r->smax.p, s.upper, s.upper_n)));
     if (usable) wr_th_bool(&st, 8, !bytes || r->smin.n == s.lower_n);
     wr_th_end(&st);
 }
@@ -504,7 +549,8 @@ static wr_code footer_write(writer *w, const char *metadata, wr_err *err) {
     }
     wr_th_end(&f);
     size_t n = b.n;
-    if (n > INT32_MAX) return wr_fail(err, WR_E_LIMIT, WR_RETRY_NO, "a footer of %zu bytes is above what Parquet allows", n);
+    if (n > INT32_MAX)
+        return wr_fail(err, WR_E_LIMIT, WR_RETRY_NO, "a footer of %zu bytes is above what Parquet allows", n);
     wr_buf_u32(&b, (uint32_t)n);
     wr_buf_put(&b, MAGIC, 4);
     WR_TRY(wr_buf_check(&b, "Parquet footer", err));
@@ -564,7 +610,9 @@ static wr_code writer_open(writer *w, const wr_parquet_options *o, wr_err *err) 
     w->zstd = ZSTD_createCCtx();
     if (!w->segs || !w->levels || !w->zstd) return wr_nomem(err, "Parquet writer", rows / 8);
     size_t bad = ZSTD_CCtx_setParameter(w->zstd, ZSTD_c_compressionLevel, w->level);
-    if (ZSTD_isError(bad)) return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "zstd level %d: %s", w->level, ZSTD_getErrorName(bad));
+    if (!ZSTD_isError(bad)) bad = ZSTD_CCtx_setParameter(w->zstd, ZSTD_c_checksumFlag, 1);
+    if (ZSTD_isError(bad))
+        return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "zstd level %d: %s", w->level, ZSTD_getErrorName(bad));
     return WR_OK;
 }
 

@@ -15,7 +15,7 @@
 typedef struct deletes {
     const uint32_t *pos; /* ascending */
     uint64_t n;
-    uint32_t *owned;     /* pos, when it had to be sorted */
+    uint32_t *owned; /* pos, when it had to be sorted */
 } deletes;
 
 typedef struct session {
@@ -23,7 +23,7 @@ typedef struct session {
     duckdb_connection con;
     const wr_sql_table *tables;
     int ntables;
-    deletes **deletes;   /* per table NULL (nothing deleted) or per file */
+    deletes **deletes; /* per table NULL (nothing deleted) or per file */
 } session;
 
 static void session_close(session *s) {
@@ -70,8 +70,10 @@ static uint64_t seek(const deletes *d, uint64_t from, uint64_t pos) {
     lo = from;
     while (lo < hi) {
         uint64_t mid = lo + (hi - lo) / 2;
-        if (d->pos[mid] < pos) lo = mid + 1;
-        else hi = mid;
+        if (d->pos[mid] < pos)
+            lo = mid + 1;
+        else
+            hi = mid;
     }
     return lo;
 }
@@ -148,8 +150,10 @@ static void value_sql(wr_buf *b, wr_type t, const wr_value *v) {
     } else {
         wr_value_print(&text, t, v);
         const char *s = wr_buf_cstr(&text);
-        if (s) wr_sql_literal(b, s);
-        else b->failed = true;
+        if (s)
+            wr_sql_literal(b, s);
+        else
+            b->failed = true;
     }
 }
 
@@ -187,8 +191,10 @@ static void view_sql(wr_buf *b, const session *s, int table) {
         wr_buf_printf(b, "%s%d: {name: 'c%d', type: '", i ? ", " : "", c->id, i);
         wr_sql_type(b, c->type);
         wr_buf_printf(b, "', default_value: ");
-        if (c->has_initial && !c->initial.null) value_sql(b, c->type, &c->initial);
-        else wr_buf_printf(b, "NULL");
+        if (c->has_initial && !c->initial.null)
+            value_sql(b, c->type, &c->initial);
+        else
+            wr_buf_printf(b, "NULL");
         wr_buf_u8(b, '}');
     }
     wr_buf_printf(b, "})");
@@ -197,8 +203,8 @@ static void view_sql(wr_buf *b, const session *s, int table) {
 
 static bool word(char c) { return isalnum((unsigned char)c) || c == '_' || c == '$' || (c & 0x80); }
 
-/* A view costs a look at the first file, and tables whose names differ in case alone cannot stand side by side: only the
- * tables that the statement can mean get one. */
+/* A view costs a look at the first file, and tables whose names differ in case alone cannot stand side by side: only
+ * the tables that the statement can mean get one. */
 static bool mentioned(const char *sql, const wr_sql_table *t) {
     static const char *const catalog[] = {"show", "describe", "information_schema", "duckdb_", "pg_"};
     for (size_t i = 0; i < sizeof catalog / sizeof *catalog; i++)
@@ -279,7 +285,8 @@ static wr_code check_select(session *s, const char *sql, duckdb_prepared_stateme
     wr_code rc = WR_OK;
     if (n == 0) {
         const char *text = duckdb_extract_statements_error(all);
-        rc = text && *text ? wr_duck_fail(err, WR_E_INVAL, text) : wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "there is no statement");
+        rc = text && *text ? wr_duck_fail(err, WR_E_INVAL, text)
+                           : wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "there is no statement");
     } else if (n > 1) {
         rc = wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "one statement at a time, here are %" PRIu64, (uint64_t)n);
     } else if (duckdb_prepare_extracted_statement(s->con, all, 0, ret_stmt) == DuckDBError) {
@@ -308,8 +315,9 @@ static void put_text(duckdb_vector v, idx_t row, wr_buf *b) {
 }
 
 /* Calls fn for every row of a query whose columns are all VARCHAR. */
-static wr_code text_rows(duckdb_connection con, const char *sql, wr_code (*fn)(void *ctx, int n, const char *const *values, wr_err *err),
-                         void *ctx, wr_err *err) {
+static wr_code text_rows(duckdb_connection con, const char *sql,
+                         wr_code (*fn)(void *ctx, int n, const char *const *values, wr_err *err), void *ctx,
+                         wr_err *err) {
     WR_CLEANUP(wr_duck_prepared_free) duckdb_prepared_statement stmt = NULL;
     WR_CLEANUP(wr_duck_result_free) duckdb_result res = {0};
     WR_AUTO_BUF wr_buf text = WR_BUF_INIT;
@@ -347,10 +355,14 @@ typedef struct described {
 } described;
 
 static void expr_sql(wr_buf *b, int col, const char *type) {
-    if (!strcmp(type, "BLOB")) wr_buf_printf(b, "'\\x' || lower(hex(c%d))", col);
-    else if (!strcmp(type, "TIMESTAMP")) wr_buf_printf(b, "strftime(c%d, '%%Y-%%m-%%dT%%H:%%M:%%S.%%f')", col);
-    else if (!strcmp(type, "TIMESTAMP WITH TIME ZONE")) wr_buf_printf(b, "strftime(c%d, '%%Y-%%m-%%dT%%H:%%M:%%S.%%fZ')", col);
-    else wr_buf_printf(b, "c%d::VARCHAR", col);
+    if (!strcmp(type, "BLOB"))
+        wr_buf_printf(b, "'\\x' || lower(hex(c%d))", col);
+    else if (!strcmp(type, "TIMESTAMP"))
+        wr_buf_printf(b, "strftime(c%d, '%%Y-%%m-%%dT%%H:%%M:%%S.%%f')", col);
+    else if (!strcmp(type, "TIMESTAMP WITH TIME ZONE"))
+        wr_buf_printf(b, "strftime(c%d, '%%Y-%%m-%%dT%%H:%%M:%%S.%%fZ')", col);
+    else
+        wr_buf_printf(b, "c%d::VARCHAR", col);
 }
 
 static wr_code describe_row(void *ctx, int n, const char *const *values, wr_err *err) {
@@ -368,9 +380,10 @@ static void names_free(char ***names) {
     wr_free(*names);
 }
 
-static wr_code select_run(session *s, const char *sql, duckdb_prepared_statement stmt,
-                          wr_code (*columns)(void *ctx, int n, const char *const *names, const char *const *types, wr_err *err),
-                          wr_code (*row)(void *ctx, int n, const char *const *values, wr_err *err), void *ctx, wr_err *err) {
+static wr_code
+select_run(session *s, const char *sql, duckdb_prepared_statement stmt,
+           wr_code (*columns)(void *ctx, int n, const char *const *names, const char *const *types, wr_err *err),
+           wr_code (*row)(void *ctx, int n, const char *const *values, wr_err *err), void *ctx, wr_err *err) {
     int n = (int)duckdb_prepared_statement_column_count(stmt);
     WR_AUTO_BUF wr_buf query = WR_BUF_INIT, exprs = WR_BUF_INIT;
     WR_CLEANUP(names_free) char **names = wr_calloc((size_t)n + 1, sizeof *names);
@@ -401,9 +414,10 @@ static wr_code select_run(session *s, const char *sql, duckdb_prepared_statement
     return text_rows(s->con, (char *)query.p, row, ctx, err);
 }
 
-wr_code wr_engine_sql(wr_engine *e, const wr_sql_table *tables, int ntables, const char *sql,
-                      wr_code (*columns)(void *ctx, int n, const char *const *names, const char *const *types, wr_err *err),
-                      wr_code (*row)(void *ctx, int n, const char *const *values, wr_err *err), void *ctx, wr_err *err) {
+wr_code
+wr_engine_sql(wr_engine *e, const wr_sql_table *tables, int ntables, const char *sql,
+              wr_code (*columns)(void *ctx, int n, const char *const *names, const char *const *types, wr_err *err),
+              wr_code (*row)(void *ctx, int n, const char *const *values, wr_err *err), void *ctx, wr_err *err) {
     WR_CLEANUP(session_close) session s = {.tables = tables, .ntables = ntables};
     WR_CLEANUP(wr_duck_prepared_free) duckdb_prepared_statement stmt = NULL;
     WR_TRY(session_open(e, &s, sql, err));

@@ -8,11 +8,11 @@
 
 /* ------------------------------------------------------------------ dense values */
 
-#define COMPACT(type)                                                                                                            \
-    do {                                                                                                                         \
-        const type *src = (const type *)v->data;                                                                                 \
-        type *dst = (type *)d->room;                                                                                             \
-        for (uint32_t k = 0; k < d->n; k++) dst[k] = src[d->sel[k]];                                                             \
+#define COMPACT(type)                                                                                                  \
+    do {                                                                                                               \
+        const type *src = (const type *)v->data;                                                                       \
+        type *dst = (type *)d->room;                                                                                   \
+        for (uint32_t k = 0; k < d->n; k++) dst[k] = src[d->sel[k]];                                                   \
     } while (0)
 
 void wr_dense_of(const wr_batch *b, const wr_chunk *c, int col, wr_dense *d) {
@@ -39,14 +39,21 @@ void wr_dense_of(const wr_batch *b, const wr_chunk *c, int col, wr_dense *d) {
     d->n = n;
     d->data = d->room;
     switch (w) {
-    case 1: COMPACT(uint8_t); break;
-    case 4: COMPACT(uint32_t); break;
-    case 8: COMPACT(uint64_t); break;
+    case 1:
+        COMPACT(uint8_t);
+        break;
+    case 4:
+        COMPACT(uint32_t);
+        break;
+    case 8:
+        COMPACT(uint64_t);
+        break;
     case 16: {
         for (uint32_t k = 0; k < n; k++) memcpy(d->room + (size_t)k * 16, v->data + (size_t)d->sel[k] * 16, 16);
         break;
     }
-    default: break;
+    default:
+        break;
     }
 }
 
@@ -85,33 +92,33 @@ static void range_wide(wr_range *r, __int128 lo, __int128 hi) {
     r->any = true;
 }
 
-#define MINMAX(type)                                                                                                             \
-    do {                                                                                                                         \
-        const type *x = (const type *)d->data;                                                                                   \
-        type lo = x[0], hi = x[0];                                                                                               \
-        for (uint32_t i = 1; i < d->n; i++) {                                                                                    \
-            lo = x[i] < lo ? x[i] : lo;                                                                                          \
-            hi = x[i] > hi ? x[i] : hi;                                                                                          \
-        }                                                                                                                        \
-        range_ints(r, lo, hi);                                                                                                   \
+#define MINMAX(type)                                                                                                   \
+    do {                                                                                                               \
+        const type *x = (const type *)d->data;                                                                         \
+        type lo = x[0], hi = x[0];                                                                                     \
+        for (uint32_t i = 1; i < d->n; i++) {                                                                          \
+            lo = x[i] < lo ? x[i] : lo;                                                                                \
+            hi = x[i] > hi ? x[i] : hi;                                                                                \
+        }                                                                                                              \
+        range_ints(r, lo, hi);                                                                                         \
     } while (0)
 
-#define MINMAX_FLOAT(type)                                                                                                       \
-    do {                                                                                                                         \
-        const type *x = (const type *)d->data;                                                                                   \
-        type lo = 0, hi = 0;                                                                                                     \
-        bool any = false;                                                                                                        \
-        for (uint32_t i = 0; i < d->n; i++) {                                                                                    \
-            if (isnan(x[i])) {                                                                                                   \
-                r->nans++;                                                                                                       \
-            } else if (!any) {                                                                                                   \
-                lo = hi = x[i], any = true;                                                                                      \
-            } else {                                                                                                             \
-                if (float_less(x[i], lo)) lo = x[i];                                                                             \
-                if (float_less(hi, x[i])) hi = x[i];                                                                             \
-            }                                                                                                                    \
-        }                                                                                                                        \
-        if (any) range_floats(r, lo, hi);                                                                                        \
+#define MINMAX_FLOAT(type)                                                                                             \
+    do {                                                                                                               \
+        const type *x = (const type *)d->data;                                                                         \
+        type lo = 0, hi = 0;                                                                                           \
+        bool any = false;                                                                                              \
+        for (uint32_t i = 0; i < d->n; i++) {                                                                          \
+            if (isnan(x[i])) {                                                                                         \
+                r->nans++;                                                                                             \
+            } else if (!any) {                                                                                         \
+                lo = hi = x[i], any = true;                                                                            \
+            } else {                                                                                                   \
+                if (float_less(x[i], lo)) lo = x[i];                                                                   \
+                if (float_less(hi, x[i])) hi = x[i];                                                                   \
+            }                                                                                                          \
+        }                                                                                                              \
+        if (any) range_floats(r, lo, hi);                                                                              \
     } while (0)
 
 static uint64_t prefix8(wr_slice s) {
@@ -157,14 +164,24 @@ void wr_range_add(wr_range *r, wr_type t, const wr_dense *d) {
     r->nulls += d->rows - d->n;
     if (d->n == 0) return;
     switch ((wr_kind)t.kind) {
-    case WR_BOOL: MINMAX(uint8_t); break;
+    case WR_BOOL:
+        MINMAX(uint8_t);
+        break;
     case WR_INT:
-    case WR_DATE: MINMAX(int32_t); break;
+    case WR_DATE:
+        MINMAX(int32_t);
+        break;
     case WR_LONG:
     case WR_TIMESTAMP:
-    case WR_TIMESTAMPTZ: MINMAX(int64_t); break;
-    case WR_FLOAT: MINMAX_FLOAT(float); break;
-    case WR_DOUBLE: MINMAX_FLOAT(double); break;
+    case WR_TIMESTAMPTZ:
+        MINMAX(int64_t);
+        break;
+    case WR_FLOAT:
+        MINMAX_FLOAT(float);
+        break;
+    case WR_DOUBLE:
+        MINMAX_FLOAT(double);
+        break;
     case WR_DECIMAL:
         if (t.precision <= 9) {
             MINMAX(int32_t);
@@ -179,18 +196,25 @@ void wr_range_add(wr_range *r, wr_type t, const wr_dense *d) {
         }
         break;
     case WR_STRING:
-    case WR_BINARY: minmax_bytes(r, d); break;
-    case WR_FLOATS: break;
+    case WR_BINARY:
+        minmax_bytes(r, d);
+        break;
+    case WR_FLOATS:
+        break;
     }
 }
 
 void wr_range_merge(wr_range *r, wr_type t, const wr_range *o) {
     r->values += o->values, r->nulls += o->nulls, r->nans += o->nans;
     if (!o->any) return;
-    if (t.kind == WR_STRING || t.kind == WR_BINARY) range_bytes(r, o->smin, o->smax);
-    else if (t.kind == WR_FLOAT || t.kind == WR_DOUBLE) range_floats(r, o->fmin, o->fmax);
-    else if (t.kind == WR_DECIMAL && t.precision > 18) range_wide(r, o->dmin, o->dmax);
-    else range_ints(r, o->imin, o->imax);
+    if (t.kind == WR_STRING || t.kind == WR_BINARY)
+        range_bytes(r, o->smin, o->smax);
+    else if (t.kind == WR_FLOAT || t.kind == WR_DOUBLE)
+        range_floats(r, o->fmin, o->fmax);
+    else if (t.kind == WR_DECIMAL && t.precision > 18)
+        range_wide(r, o->dmin, o->dmax);
+    else
+        range_ints(r, o->imin, o->imax);
 }
 
 /* ------------------------------------------------------------------ bounds */
@@ -211,14 +235,23 @@ void wr_truncate_lower(wr_type t, wr_slice s, uint8_t out[64], uint8_t *ret_n) {
     *ret_n = (uint8_t)n;
 }
 
-/* Raises the code point in the last `len` bytes at p by one, in place. False when it is the last one of all or no code point. */
+/* Raises the code point in the last `len` bytes at p by one, in place. False when it is the last one of all or no code
+ * point. */
 static bool code_point_next(uint8_t *p, size_t len, size_t *ret_len) {
     uint32_t cp;
     switch (len) {
-    case 1: cp = p[0]; break;
-    case 2: cp = (p[0] & 0x1fu) << 6 | (p[1] & 0x3fu); break;
-    case 3: cp = (p[0] & 0x0fu) << 12 | (p[1] & 0x3fu) << 6 | (p[2] & 0x3fu); break;
-    default: cp = (p[0] & 0x07u) << 18 | (p[1] & 0x3fu) << 12 | (p[2] & 0x3fu) << 6 | (p[3] & 0x3fu); break;
+    case 1:
+        cp = p[0];
+        break;
+    case 2:
+        cp = (p[0] & 0x1fu) << 6 | (p[1] & 0x3fu);
+        break;
+    case 3:
+        cp = (p[0] & 0x0fu) << 12 | (p[1] & 0x3fu) << 6 | (p[2] & 0x3fu);
+        break;
+    default:
+        cp = (p[0] & 0x07u) << 18 | (p[1] & 0x3fu) << 12 | (p[2] & 0x3fu) << 6 | (p[3] & 0x3fu);
+        break;
     }
     if (++cp == 0xd800) cp = 0xe000; /* surrogates are no characters */
     if (cp > 0x10ffff) return false;
@@ -227,9 +260,11 @@ static bool code_point_next(uint8_t *p, size_t len, size_t *ret_len) {
     } else if (cp < 0x800) {
         p[0] = (uint8_t)(0xc0 | cp >> 6), p[1] = (uint8_t)(0x80 | (cp & 0x3f)), *ret_len = 2;
     } else if (cp < 0x10000) {
-        p[0] = (uint8_t)(0xe0 | cp >> 12), p[1] = (uint8_t)(0x80 | (cp >> 6 & 0x3f)), p[2] = (uint8_t)(0x80 | (cp & 0x3f)), *ret_len = 3;
+        p[0] = (uint8_t)(0xe0 | cp >> 12), p[1] = (uint8_t)(0x80 | (cp >> 6 & 0x3f)),
+        p[2] = (uint8_t)(0x80 | (cp & 0x3f)), *ret_len = 3;
     } else {
-        p[0] = (uint8_t)(0xf0 | cp >> 18), p[1] = (uint8_t)(0x80 | (cp >> 12 & 0x3f)), p[2] = (uint8_t)(0x80 | (cp >> 6 & 0x3f));
+        p[0] = (uint8_t)(0xf0 | cp >> 18), p[1] = (uint8_t)(0x80 | (cp >> 12 & 0x3f)),
+        p[2] = (uint8_t)(0x80 | (cp >> 6 & 0x3f));
         p[3] = (uint8_t)(0x80 | (cp & 0x3f)), *ret_len = 4;
     }
     return true;
@@ -274,7 +309,8 @@ static uint8_t decimal_bytes(__int128 v, uint8_t *out) {
     uint8_t be[16];
     for (int i = 0; i < 16; i++) be[15 - i] = (uint8_t)((unsigned __int128)v >> (8 * i));
     int skip = 0;
-    while (skip < 15 && ((be[skip] == 0 && !(be[skip + 1] & 0x80)) || (be[skip] == 0xff && (be[skip + 1] & 0x80)))) skip++;
+    while (skip < 15 && ((be[skip] == 0 && !(be[skip + 1] & 0x80)) || (be[skip] == 0xff && (be[skip + 1] & 0x80))))
+        skip++;
     memcpy(out, be + skip, (size_t)(16 - skip));
     return (uint8_t)(16 - skip);
 }
@@ -320,6 +356,7 @@ void wr_range_stats(const wr_range *r, wr_type t, wr_column_stats *s) {
         wr_truncate_lower(t, r->smin, s->lower, &s->lower_n);
         s->has_upper = wr_truncate_upper(t, r->smax, s->upper, &s->upper_n);
         break;
-    case WR_FLOATS: break;
+    case WR_FLOATS:
+        break;
     }
 }

@@ -1,4 +1,5 @@
-/* Statistics of one column over live rows, by Iceberg's rules, and the dense values that they and the writer work on. */
+/* Statistics of one column over live rows, by Iceberg's rules, and the dense values that they and the writer work on.
+ */
 #ifndef WEIR_ENGINE_STATS_H
 #define WEIR_ENGINE_STATS_H
 
@@ -6,11 +7,11 @@
 
 /* The live, non-null values of one column in one chunk. */
 typedef struct wr_dense {
-    uint32_t rows;           /* live rows */
-    uint32_t n;              /* of them not null */
-    bool all;                /* no row of the chunk is dead or null: values are slots 0..n */
-    const uint8_t *data;     /* fixed kinds: n values, in the chunk itself or in `room` */
-    const wr_vec *vec;       /* other kinds: value i is slot sel[i] (or i when `all`) of this */
+    uint32_t rows;       /* live rows */
+    uint32_t n;          /* of them not null */
+    bool all;            /* no row of the chunk is dead or null: values are slots 0..n */
+    const uint8_t *data; /* fixed kinds: n values, in the chunk itself or in `room` */
+    const wr_vec *vec;   /* other kinds: value i is slot sel[i] (or i when `all`) of this */
     uint16_t sel[WR_CHUNK_ROWS];
     uint64_t valid[WR_CHUNK_ROWS / 64]; /* one bit per live row; unset when n == rows */
     uint8_t room[WR_CHUNK_ROWS * 16] __attribute__((aligned(16)));
@@ -27,10 +28,18 @@ typedef struct wr_range {
     bool any; /* min and max are set */
     uint64_t values, nulls, nans;
     union {
-        struct { int64_t imin, imax; };      /* BOOL, INT, DATE, LONG, TIMESTAMP*, DECIMAL up to 18 digits */
-        struct { double fmin, fmax; };       /* FLOAT, DOUBLE */
-        struct { __int128 dmin, dmax; };     /* DECIMAL above 18 digits */
-        struct { wr_slice smin, smax; };     /* STRING, BINARY */
+        struct {
+            int64_t imin, imax;
+        }; /* BOOL, INT, DATE, LONG, TIMESTAMP*, DECIMAL up to 18 digits */
+        struct {
+            double fmin, fmax;
+        }; /* FLOAT, DOUBLE */
+        struct {
+            __int128 dmin, dmax;
+        }; /* DECIMAL above 18 digits */
+        struct {
+            wr_slice smin, smax;
+        }; /* STRING, BINARY */
     };
 } wr_range;
 void wr_range_add(wr_range *r, wr_type t, const wr_dense *d);

@@ -6,7 +6,17 @@
 #include <string.h>
 #include "weir/base/buf.h"
 
-enum { WR_TH_TRUE = 1, WR_TH_FALSE = 2, WR_TH_BYTE = 3, WR_TH_I16 = 4, WR_TH_I32 = 5, WR_TH_I64 = 6, WR_TH_BINARY = 8, WR_TH_LIST = 9, WR_TH_STRUCT = 12 };
+enum {
+    WR_TH_TRUE = 1,
+    WR_TH_FALSE = 2,
+    WR_TH_BYTE = 3,
+    WR_TH_I16 = 4,
+    WR_TH_I32 = 5,
+    WR_TH_I64 = 6,
+    WR_TH_BINARY = 8,
+    WR_TH_LIST = 9,
+    WR_TH_STRUCT = 12
+};
 
 /* A struct being written: begin, fields in rising order of id, end. */
 typedef struct wr_th {
@@ -26,11 +36,19 @@ static inline void wr_th_field(wr_th *t, int id, uint8_t type) {
     }
     t->last = id;
 }
-static inline void wr_th_i32(wr_th *t, int id, int32_t v) { wr_th_field(t, id, WR_TH_I32), wr_buf_varint(t->b, wr_th_zigzag(v)); }
-static inline void wr_th_i64(wr_th *t, int id, int64_t v) { wr_th_field(t, id, WR_TH_I64), wr_buf_varint(t->b, wr_th_zigzag(v)); }
-static inline void wr_th_i16(wr_th *t, int id, int16_t v) { wr_th_field(t, id, WR_TH_I16), wr_buf_varint(t->b, wr_th_zigzag(v)); }
+static inline void wr_th_i32(wr_th *t, int id, int32_t v) {
+    wr_th_field(t, id, WR_TH_I32), wr_buf_varint(t->b, wr_th_zigzag(v));
+}
+static inline void wr_th_i64(wr_th *t, int id, int64_t v) {
+    wr_th_field(t, id, WR_TH_I64), wr_buf_varint(t->b, wr_th_zigzag(v));
+}
+static inline void wr_th_i16(wr_th *t, int id, int16_t v) {
+    wr_th_field(t, id, WR_TH_I16), wr_buf_varint(t->b, wr_th_zigzag(v));
+}
 static inline void wr_th_bool(wr_th *t, int id, bool v) { wr_th_field(t, id, v ? WR_TH_TRUE : WR_TH_FALSE); }
-static inline void wr_th_binary(wr_th *t, int id, wr_slice s) { wr_th_field(t, id, WR_TH_BINARY), wr_buf_slice(t->b, s); }
+static inline void wr_th_binary(wr_th *t, int id, wr_slice s) {
+    wr_th_field(t, id, WR_TH_BINARY), wr_buf_slice(t->b, s);
+}
 static inline void wr_th_str(wr_th *t, int id, const char *s) { wr_th_binary(t, id, wr_slice_str(s)); }
 /* A struct as a field: `wr_th inner = wr_th_struct(&outer, 5); ... wr_th_end(&inner);` */
 static inline wr_th wr_th_struct(wr_th *t, int id) { return wr_th_field(t, id, WR_TH_STRUCT), (wr_th){t->b, 0}; }

@@ -18,11 +18,11 @@
 #define T(k) ((wr_type){.kind = (k)})
 #define DEC(p, s) ((wr_type){.kind = WR_DECIMAL, .precision = (p), .scale = (s)})
 
-#define assert_ok(expr)                                                                                                          \
-    do {                                                                                                                         \
-        wr_err e_ = WR_ERR_INIT, *err = &e_;                                                                                     \
-        wr_code rc_ = (expr);                                                                                                    \
-        if (rc_ != WR_OK) fail_msg("%s: %s: %s", #expr, wr_code_name(rc_), err->msg);                                            \
+#define assert_ok(expr)                                                                                                \
+    do {                                                                                                               \
+        wr_err e_ = WR_ERR_INIT, *err = &e_;                                                                           \
+        wr_code rc_ = (expr);                                                                                          \
+        if (rc_ != WR_OK) fail_msg("%s: %s: %s", #expr, wr_code_name(rc_), err->msg);                                  \
     } while (0)
 
 /* Columns "c0", "c1", ... of the types, nullable, with ids 1, 2, ... */
@@ -60,8 +60,10 @@ static inline void add(wr_batch *b, const wr_schema *s, const wr_value *vals) {
 }
 
 static const wr_type all_kinds[] = {
-    {WR_BOOL}, {WR_INT}, {WR_LONG}, {WR_FLOAT}, {WR_DOUBLE}, {WR_DECIMAL, 4, 2}, {WR_DECIMAL, 9, 0}, {WR_DECIMAL, 18, 6},
-    {WR_DECIMAL, 38, 10}, {WR_DECIMAL, 20, 2}, {WR_DATE}, {WR_TIMESTAMP}, {WR_TIMESTAMPTZ}, {WR_STRING}, {WR_BINARY}, {WR_FLOATS},
+    {WR_BOOL},          {WR_INT},           {WR_LONG},           {WR_FLOAT},           {WR_DOUBLE},
+    {WR_DECIMAL, 4, 2}, {WR_DECIMAL, 9, 0}, {WR_DECIMAL, 18, 6}, {WR_DECIMAL, 38, 10}, {WR_DECIMAL, 20, 2},
+    {WR_DATE},          {WR_TIMESTAMP},     {WR_TIMESTAMPTZ},    {WR_STRING},          {WR_BINARY},
+    {WR_FLOATS},
 };
 enum { NKINDS = sizeof all_kinds / sizeof *all_kinds };
 
@@ -81,20 +83,37 @@ static inline void random_values(wr_value v[NKINDS], uint64_t *seed, unsigned nu
             continue;
         }
         switch (all_kinds[i].kind) {
-        case WR_BOOL: v[i].b = r & 1; break;
-        case WR_INT: v[i].i32 = (int32_t)r; break;
-        case WR_LONG: v[i].i64 = (int64_t)r; break;
-        case WR_FLOAT: v[i].f32 = r % 20 == 0 ? NAN : (float)(int64_t)r / 1e9f; break;
-        case WR_DOUBLE: v[i].f64 = r % 20 == 0 ? NAN : (double)(int64_t)r / 1e9; break;
-        case WR_DECIMAL:
-            if (limit[i]) v[i].dec = (int64_t)r % (int64_t)limit[i];
-            else v[i].dec = i == 8 ? (__int128)(int64_t)r * 1000000000000000000 : (__int128)(int64_t)r * 7;
+        case WR_BOOL:
+            v[i].b = r & 1;
             break;
-        case WR_DATE: v[i].i32 = (int32_t)(r % 40000) - 10000; break;
+        case WR_INT:
+            v[i].i32 = (int32_t)r;
+            break;
+        case WR_LONG:
+            v[i].i64 = (int64_t)r;
+            break;
+        case WR_FLOAT:
+            v[i].f32 = r % 20 == 0 ? NAN : (float)(int64_t)r / 1e9f;
+            break;
+        case WR_DOUBLE:
+            v[i].f64 = r % 20 == 0 ? NAN : (double)(int64_t)r / 1e9;
+            break;
+        case WR_DECIMAL:
+            if (limit[i])
+                v[i].dec = (int64_t)r % (int64_t)limit[i];
+            else
+                v[i].dec = i == 8 ? (__int128)(int64_t)r * 1000000000000000000 : (__int128)(int64_t)r * 7;
+            break;
+        case WR_DATE:
+            v[i].i32 = (int32_t)(r % 40000) - 10000;
+            break;
         case WR_TIMESTAMP:
-        case WR_TIMESTAMPTZ: v[i].i64 = (int64_t)(r % 4000000000000000) - 1000000000000000; break;
+        case WR_TIMESTAMPTZ:
+            v[i].i64 = (int64_t)(r % 4000000000000000) - 1000000000000000;
+            break;
         case WR_STRING: {
-            int n = snprintf((char *)room, 128, "%.*s%llu \xc3\xa9", (int)(r % 40), "the quick brown fox jumps over the lazy dog", (unsigned long long)r % 1000);
+            int n = snprintf((char *)room, 128, "%.*s%llu \xc3\xa9", (int)(r % 40),
+                             "the quick brown fox jumps over the lazy dog", (unsigned long long)r % 1000);
             v[i].s = wr_slice_of(room, r % 10 == 0 ? 0 : (size_t)n);
             break;
         }
@@ -109,7 +128,8 @@ static inline void random_values(wr_value v[NKINDS], uint64_t *seed, unsigned nu
             }
             v[i].s = wr_slice_of(room + 200, r % 6 * 4);
             break;
-        default: abort();
+        default:
+            abort();
         }
     }
 }

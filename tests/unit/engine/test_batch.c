@@ -122,7 +122,9 @@ static void a_decimal_with_too_many_digits_is_refused(void **state) {
     assert_ok(wr_batch_new(s, &b, err));
     __int128 p38 = (__int128)1000000000000000000 * 1000000000000000000 * 100;
     add(b, s, (wr_value[]){vdec(-9999), vdec(999999999999999999), vdec(p38 - 1)});
-    wr_value bad[][3] = {{vdec(10000), vdec(0), vdec(0)}, {vdec(0), vdec(-1000000000000000000), vdec(0)}, {vdec(0), vdec(0), vdec(-p38)}};
+    wr_value bad[][3] = {{vdec(10000), vdec(0), vdec(0)},
+                         {vdec(0), vdec(-1000000000000000000), vdec(0)},
+                         {vdec(0), vdec(0), vdec(-p38)}};
     for (int i = 0; i < 3; i++) {
         WR_AUTO_BUF wr_buf row = WR_BUF_INIT;
         wr_err e = WR_ERR_INIT;

@@ -1,4 +1,5 @@
 #include "rows.h"
+#include <pthread.h>
 
 static wr_engine *eng;
 
@@ -64,7 +65,6 @@ static void rows_of_all_kinds_survive_file_and_back(void **state) {
     wr_batch_free(b);
     wr_schema_unref(s);
 }
-
 
 static wr_code count(void *ctx, uint64_t pos, wr_slice row, wr_err *err) {
     ++*(uint64_t *)ctx;
@@ -164,7 +164,9 @@ static void values_larger_than_a_page_come_back(void **state) {
     uint64_t seed = 4;
     for (size_t i = 0; i < n; i++) big[i] = (char)('a' + rnd(&seed) % 26);
     for (int i = 0; i < 3000; i++)
-        add(b, s, (wr_value[]){i % 7 ? vbytes(big, i % 1000 == 3 ? n - (size_t)i : (size_t)(i % 500)) : vnull(), i % 5 ? vbytes(big, i == 88 ? 1u << 20 : (size_t)(i % 9) * 4) : vnull(), vint(i)});
+        add(b, s,
+            (wr_value[]){i % 7 ? vbytes(big, i % 1000 == 3 ? n - (size_t)i : (size_t)(i % 500)) : vnull(),
+                         i % 5 ? vbytes(big, i == 88 ? 1u << 20 : (size_t)(i % 9) * 4) : vnull(), vint(i)});
     for (uint32_t i = 0; i < 3000; i += 6) wr_batch_kill(b, i);
     wr_parquet_file f = round_trip(b, s, "large.parquet", NULL);
     wr_parquet_file_clear(&f);
@@ -173,25 +175,31 @@ static void values_larger_than_a_page_come_back(void **state) {
     wr_schema_unref(s);
 }
 
-#define assert_bounds(col, lo, lo_n, hi, hi_n)                                                                                   \
-    do {                                                                                                                         \
-        const wr_column_stats *c_ = (col);                                                                                       \
-        assert_true(c_->has_lower && c_->has_upper);                                                                             \
-        assert_int_equal(c_->lower_n, lo_n);                                                                                     \
-        assert_memory_equal(c_->lower, lo, lo_n);                                                                                \
-        assert_int_equal(c_->upper_n, hi_n);                                                                                     \
-        assert_memory_equal(c_->upper, hi, hi_n);                                                                                \
+#define assert_bounds(col, lo, lo_n, hi, hi_n)                                                                         \
+    do {                                                                                                               \
+        const wr_column_stats *c_ = (col);                                                                             \
+        assert_true(c_->has_lower && c_->has_upper);                                                                   \
+        assert_int_equal(c_->lower_n, lo_n);                                                                           \
+        assert_memory_equal(c_->lower, lo, lo_n);                                                                      \
+        assert_int_equal(c_->upper_n, hi_n);                                                                           \
+        assert_memory_equal(c_->upper, hi, hi_n);                                                                      \
     } while (0)
 
 static void bounds_are_over_live_rows_in_icebergs_form(void **state) {
-    wr_schema *s = schema_of((wr_type[]){T(WR_BOOL), T(WR_INT), T(WR_LONG), DEC(9, 2), DEC(30, 0), T(WR_DATE), T(WR_FLOAT), T(WR_DOUBLE)}, 8);
+    wr_schema *s = schema_of(
+        (wr_type[]){T(WR_BOOL), T(WR_INT), T(WR_LONG), DEC(9, 2), DEC(30, 0), T(WR_DATE), T(WR_FLOAT), T(WR_DOUBLE)},
+        8);
     wr_batch *b = NULL;
     assert_ok(wr_batch_new(s, &b, err));
-    add(b, s, (wr_value[]){vbool(0), vint(INT32_MIN), vlong(INT64_MIN), vdec(-999999999), vdec(-((__int128)1 << 90)), vint(-99999), vf32(-1e30f), vf64(-1e300)});
+    add(b, s,
+        (wr_value[]){vbool(0), vint(INT32_MIN), vlong(INT64_MIN), vdec(-999999999), vdec(-((__int128)1 << 90)),
+                     vint(-99999), vf32(-1e30f), vf64(-1e300)});
     add(b, s, (wr_value[]){vbool(1), vint(-2), vlong(-3), vdec(-129), vdec(127), vint(1), vf32(-0.0f), vf64(NAN)});
     add(b, s, (wr_value[]){vbool(1), vint(300), vlong(5), vdec(128), vdec(-128), vint(2), vf32(0.0f), vf64(-INFINITY)});
     add(b, s, (wr_value[]){vnull(), vnull(), vnull(), vnull(), vnull(), vnull(), vf32(NAN), vf64(2)});
-    add(b, s, (wr_value[]){vbool(0), vint(INT32_MAX), vlong(INT64_MAX), vdec(999999999), vdec((__int128)1 << 90), vint(99999), vf32(1e30f), vf64(1e300)});
+    add(b, s,
+        (wr_value[]){vbool(0), vint(INT32_MAX), vlong(INT64_MAX), vdec(999999999), vdec((__int128)1 << 90), vint(99999),
+                     vf32(1e30f), vf64(1e300)});
     wr_batch_kill(b, 0);
     wr_batch_kill(b, 4);
     wr_parquet_file f = round_trip(b, s, "bounds.parquet", NULL);
@@ -214,17 +222,23 @@ static void bounds_are_over_live_rows_in_icebergs_form(void **state) {
 }
 
 static void bounds_of_text_stop_at_16_characters(void **state) {
-    static const struct { const char *value, *lower, *upper; wr_kind kind; } c[] = {
+    static const struct {
+        const char *value, *lower, *upper;
+        wr_kind kind;
+    } c[] = {
         {"", "", "", WR_STRING},
         {"0123456789abcdef", "0123456789abcdef", "0123456789abcdef", WR_STRING},
         {"0123456789abcdefg", "0123456789abcdef", "0123456789abcdeg", WR_STRING},
         {"ääääääääääääääää+", "ääääääääääääääää", "äääääääääääääääå", WR_STRING},
-        {"aaaaaaaaaaaaaaa\x7f+", "aaaaaaaaaaaaaaa\x7f", "aaaaaaaaaaaaaaa\xc2\x80", WR_STRING},          /* grows by a byte */
-        {"aaaaaaaaaaaaaaa\xed\x9f\xbf+", "aaaaaaaaaaaaaaa\xed\x9f\xbf", "aaaaaaaaaaaaaaa\xee\x80\x80", WR_STRING}, /* over the surrogates */
-        {"aaaaaaaaaaaaaaa\xf4\x8f\xbf\xbf+", "aaaaaaaaaaaaaaa\xf4\x8f\xbf\xbf", "aaaaaaaaaaaaaab", WR_STRING}, /* the last character there is */
+        {"aaaaaaaaaaaaaaa\x7f+", "aaaaaaaaaaaaaaa\x7f", "aaaaaaaaaaaaaaa\xc2\x80", WR_STRING}, /* grows by a byte */
+        {"aaaaaaaaaaaaaaa\xed\x9f\xbf+", "aaaaaaaaaaaaaaa\xed\x9f\xbf", "aaaaaaaaaaaaaaa\xee\x80\x80",
+         WR_STRING}, /* over the surrogates */
+        {"aaaaaaaaaaaaaaa\xf4\x8f\xbf\xbf+", "aaaaaaaaaaaaaaa\xf4\x8f\xbf\xbf", "aaaaaaaaaaaaaab",
+         WR_STRING}, /* the last character there is */
         {"0123456789abcdefg", "0123456789abcdef", "0123456789abcdeg", WR_BINARY},
         {"0123456789abcd\xff\xff\xff", "0123456789abcd\xff\xff", "0123456789abce", WR_BINARY},
-        {"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", NULL, WR_BINARY},
+        {"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff",
+         "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", NULL, WR_BINARY},
     };
     for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
         wr_schema *s = schema_of((wr_type[]){T(c[i].kind)}, 1);
@@ -310,7 +324,9 @@ static void old_files_read_under_a_new_schema(void **state) {
     assert_ok(wr_schema_new((wr_column[]){cols[5], cols[1]}, 2, 1, &some, err));
     shown = some;
     wr_buf_clear(&out);
-    assert_ok(wr_parquet_read(eng, path, s, &(wr_parquet_read_options){.columns = (int[]){5, 1}, .ncolumns = 2, .fill_initial = true}, show, &out, err));
+    assert_ok(wr_parquet_read(eng, path, s,
+                              &(wr_parquet_read_options){.columns = (int[]){5, 1}, .ncolumns = 2, .fill_initial = true},
+                              show, &out, err));
     assert_string_equal(wr_buf_cstr(&out), "init|-7\ninit|null\n");
     /* none that the file has */
     shown = some;
@@ -336,7 +352,11 @@ static void a_change_of_type_that_iceberg_does_not_know_is_refused(void **state)
     assert_ok(wr_batch_new(old, &b, err));
     add(b, old, (wr_value[]){vlong(1), vbytes("x", 1), vdec(1)});
     assert_ok(wr_parquet_write(eng, b, tmp_path(path, "type.parquet"), NULL, &f, err));
-    const wr_type wrong[][3] = {{T(WR_INT), T(WR_BINARY), DEC(9, 2)}, {T(WR_LONG), T(WR_STRING), DEC(9, 2)}, {T(WR_LONG), T(WR_FLOATS), DEC(9, 2)}, {T(WR_LONG), T(WR_BINARY), DEC(9, 3)}, {T(WR_LONG), T(WR_BINARY), DEC(8, 2)}};
+    const wr_type wrong[][3] = {{T(WR_INT), T(WR_BINARY), DEC(9, 2)},
+                                {T(WR_LONG), T(WR_STRING), DEC(9, 2)},
+                                {T(WR_LONG), T(WR_FLOATS), DEC(9, 2)},
+                                {T(WR_LONG), T(WR_BINARY), DEC(9, 3)},
+                                {T(WR_LONG), T(WR_BINARY), DEC(8, 2)}};
     for (int i = 0; i < 5; i++) {
         wr_schema *s = schema_of(wrong[i], 3);
         assert_int_equal(wr_parquet_read(eng, path, s, NULL, count, &n, &e), WR_E_DECODE);
@@ -360,11 +380,16 @@ static void put_file(const char *path, const void *p, size_t n) {
 
 static void a_file_without_field_ids_is_refused(void **state) {
     static const char plain[] = /* column "a" int32: 1, 2; by pyarrow */
-        "\x50\x41\x52\x31\x15\x00\x15\x1c\x15\x1c\x2c\x15\x04\x15\x00\x15\x06\x15\x06\x1c\x00\x00\x00\x02\x00\x00\x00\x04"
-        "\x01\x01\x00\x00\x00\x02\x00\x00\x00\x15\x04\x19\x2c\x35\x00\x18\x06\x73\x63\x68\x65\x6d\x61\x15\x02\x00\x15\x02"
-        "\x25\x02\x18\x01\x61\x00\x16\x04\x19\x1c\x19\x1c\x26\x00\x1c\x15\x02\x19\x25\x06\x00\x19\x18\x01\x61\x15\x00\x16"
-        "\x04\x16\x42\x16\x42\x26\x08\x49\x1c\x15\x00\x15\x00\x15\x02\x00\x3c\x29\x06\x19\x26\x00\x04\x00\x00\x00\x16\x42"
-        "\x16\x04\x26\x08\x16\x42\x00\x28\x20\x70\x61\x72\x71\x75\x65\x74\x2d\x63\x70\x70\x2d\x61\x72\x72\x6f\x77\x20\x76"
+        "\x50\x41\x52\x31\x15\x00\x15\x1c\x15\x1c\x2c\x15\x04\x15\x00\x15\x06\x15\x06\x1c\x00\x00\x00\x02\x00\x00\x00"
+        "\x04"
+        "\x01\x01\x00\x00\x00\x02\x00\x00\x00\x15\x04\x19\x2c\x35\x00\x18\x06\x73\x63\x68\x65\x6d\x61\x15\x02\x00\x15"
+        "\x02"
+        "\x25\x02\x18\x01\x61\x00\x16\x04\x19\x1c\x19\x1c\x26\x00\x1c\x15\x02\x19\x25\x06\x00\x19\x18\x01\x61\x15\x00"
+        "\x16"
+        "\x04\x16\x42\x16\x42\x26\x08\x49\x1c\x15\x00\x15\x00\x15\x02\x00\x3c\x29\x06\x19\x26\x00\x04\x00\x00\x00\x16"
+        "\x42"
+        "\x16\x04\x26\x08\x16\x42\x00\x28\x20\x70\x61\x72\x71\x75\x65\x74\x2d\x63\x70\x70\x2d\x61\x72\x72\x6f\x77\x20"
+        "\x76"
         "\x65\x72\x73\x69\x6f\x6e\x20\x32\x36\x2e\x30\x2e\x31\x19\x1c\x1c\x00\x00\x00\x7a\x00\x00\x00\x50\x41\x52\x31";
     wr_schema *s = schema_of((wr_type[]){T(WR_INT)}, 1);
     char path[128];
@@ -385,7 +410,9 @@ static size_t small_file(char path[128], uint8_t **ret_bytes, wr_schema **ret_sc
     for (int i = 0; i < 30; i++) {
         char text[32];
         snprintf(text, sizeof text, "row %d", i);
-        add(b, s, (wr_value[]){vlong(i), vstr(text), i % 3 ? vbytes("\0\0\x80?\0\0\0@", 8) : vnull(), vstr(i % 2 ? "even" : "odd")});
+        add(b, s,
+            (wr_value[]){vlong(i), vstr(text), i % 3 ? vbytes("\0\0\x80?\0\0\0@", 8) : vnull(),
+                         vstr(i % 2 ? "even" : "odd")});
     }
     assert_ok(wr_parquet_write(eng, b, tmp_path(path, "small.parquet"), NULL, &f, err));
     *ret_bytes = malloc(f.bytes);
@@ -442,6 +469,57 @@ static void a_garbled_file_never_breaks_the_engine(void **state) {
     assert_int_equal(rows, 30);
     unlink(path);
     free(bytes);
+    wr_schema_unref(s);
+}
+
+static wr_code in_order(void *ctx, uint64_t pos, wr_slice row, wr_err *err) {
+    int32_t v;
+    memcpy(&v, row.p + 1, 4);
+    if (v != (int32_t)pos || pos != (*(uint64_t *)ctx)++)
+        return wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "row %d came at %llu", v, (unsigned long long)pos);
+    return WR_OK;
+}
+
+typedef struct job {
+    wr_engine *e;
+    const wr_schema *s;
+    const char *path;
+    wr_code rc;
+    uint64_t rows;
+} job;
+static void *read_job(void *arg) {
+    job *j = arg;
+    wr_err e = WR_ERR_INIT;
+    for (int i = 0; i < 3; i++) j->rows = 0, j->rc = wr_parquet_read(j->e, j->path, j->s, NULL, in_order, &j->rows, &e);
+    return NULL;
+}
+
+static void rows_come_in_file_order_whatever_the_threads(void **state) {
+    wr_schema *s = schema_of((wr_type[]){T(WR_INT)}, 1);
+    wr_batch *b = NULL;
+    wr_engine *many = NULL;
+    wr_parquet_file f = {0};
+    char path[128];
+    assert_ok(wr_batch_new(s, &b, err));
+    for (int i = 0; i < 300000; i++) add(b, s, (wr_value[]){vint(i)});
+    assert_ok(wr_parquet_write(NULL, b, tmp_path(path, "order.parquet"), &(wr_parquet_options){.row_group_rows = 10000},
+                               &f, err));
+    assert_ok(wr_engine_open(&(wr_engine_options){.threads = 4}, &many, err));
+    job jobs[4];
+    pthread_t t[4];
+    for (int i = 0; i < 4; i++) {
+        jobs[i] = (job){.e = i % 2 ? many : eng, .s = s, .path = path};
+        assert_int_equal(pthread_create(&t[i], NULL, read_job, &jobs[i]), 0);
+    }
+    for (int i = 0; i < 4; i++) {
+        pthread_join(t[i], NULL);
+        assert_int_equal(jobs[i].rc, WR_OK);
+        assert_int_equal(jobs[i].rows, 300000);
+    }
+    unlink(path);
+    wr_engine_close(many);
+    wr_parquet_file_clear(&f);
+    wr_batch_free(b);
     wr_schema_unref(s);
 }
 
@@ -536,6 +614,7 @@ int main(void) {
         cmocka_unit_test(a_file_without_field_ids_is_refused),
         cmocka_unit_test(a_truncated_file_is_an_error),
         cmocka_unit_test(a_garbled_file_never_breaks_the_engine),
+        cmocka_unit_test(rows_come_in_file_order_whatever_the_threads),
         cmocka_unit_test(a_missing_file_is_not_found),
         cmocka_unit_test(the_callers_no_ends_reading),
         cmocka_unit_test(a_file_that_is_there_is_not_written_over),

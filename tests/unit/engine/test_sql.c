@@ -68,7 +68,9 @@ static void deleted_positions_are_left_out_file_by_file(void **state) {
     assert_sql_on(&t, 1, "select c0 from shop.\"order \"\"LINES\"\"\" where c0 > 9996 order by 1 -- a comment",
                   "c0:BIGINT\n9997\n9999\n10001\n10002\n10004\n10005\n10006\n10007\n10008\n");
     assert_sql_on(&t, 1, "show tables;", "name:VARCHAR\n");
-    assert_sql_on(&t, 1, "select a.c0 x, b.c0 x from shop.\"Order \"\"lines\"\"\" a join shop.\"Order \"\"lines\"\"\" b using (c0) where a.c0 in (2, 9999)",
+    assert_sql_on(&t, 1,
+                  "select a.c0 x, b.c0 x from shop.\"Order \"\"lines\"\"\" a join shop.\"Order \"\"lines\"\"\" b using "
+                  "(c0) where a.c0 in (2, 9999)",
                   "x:BIGINT|x:BIGINT\n9999|9999\n");
     unlink(p1), unlink(p2);
     wr_schema_unref(s);
@@ -115,8 +117,10 @@ static void values_of_all_kinds_have_a_text(void **state) {
     wr_parquet_file f = {0};
     char p[128];
     assert_ok(wr_batch_new(s, &b, err));
-    add(b, s, (wr_value[]){vbool(true), vint(-1), vlong(INT64_MIN), vf32(1.5f), vf64(0.1), vdec(-5), vdec(7), vdec(1000001), vdec(-12345678901), vdec(100),
-                           vint(19000), vlong(1700000000123456), vlong(-1), vbytes("a\0b", 3), vbytes("\x00\xff", 2), vbytes("\0\0\x80?\0\0\0@", 8)});
+    add(b, s,
+        (wr_value[]){vbool(true), vint(-1), vlong(INT64_MIN), vf32(1.5f), vf64(0.1), vdec(-5), vdec(7), vdec(1000001),
+                     vdec(-12345678901), vdec(100), vint(19000), vlong(1700000000123456), vlong(-1), vbytes("a\0b", 3),
+                     vbytes("\x00\xff", 2), vbytes("\0\0\x80?\0\0\0@", 8)});
     wr_value nulls[NKINDS];
     for (int i = 0; i < NKINDS; i++) nulls[i] = vnull();
     add(b, s, nulls);
@@ -124,12 +128,15 @@ static void values_of_all_kinds_have_a_text(void **state) {
     wr_sql_file file = {p, NULL, 0};
     wr_sql_table t = {"db", "t", s, &file, 1};
     assert_sql_on(&t, 1, "select * from db.t",
-                  "c0:BOOLEAN|c1:INTEGER|c2:BIGINT|c3:FLOAT|c4:DOUBLE|c5:DECIMAL(4,2)|c6:DECIMAL(9,0)|c7:DECIMAL(18,6)|c8:DECIMAL(38,10)|c9:DECIMAL(20,2)|"
+                  "c0:BOOLEAN|c1:INTEGER|c2:BIGINT|c3:FLOAT|c4:DOUBLE|c5:DECIMAL(4,2)|c6:DECIMAL(9,0)|c7:DECIMAL(18,6)|"
+                  "c8:DECIMAL(38,10)|c9:DECIMAL(20,2)|"
                   "c10:DATE|c11:TIMESTAMP|c12:TIMESTAMP WITH TIME ZONE|c13:VARCHAR|c14:BLOB|c15:FLOAT[]\n"
-                  "true|-1|-9223372036854775808|1.5|0.1|-0.05|7|1.000001|-1.2345678901|1.00|2022-01-08|2023-11-14T22:13:20.123456|"
-                  "1969-12-31T23:59:59.999999Z|a\xe2\x90\x80" "b|\\x00ff|[1.0, 2.0]\n"
+                  "true|-1|-9223372036854775808|1.5|0.1|-0.05|7|1.000001|-1.2345678901|1.00|2022-01-08|2023-11-14T22:"
+                  "13:20.123456|"
+                  "1969-12-31T23:59:59.999999Z|a\xe2\x90\x80"
+                  "b|\\x00ff|[1.0, 2.0]\n"
                   "~|~|~|~|~|~|~|~|~|~|~|~|~|~|~|~\n");
-    assert_sql_on(&t, 1, "select 1::hugeint a, [timestamp '2020-01-01 00:00:00'] b, {'x': 1} c, null d", 
+    assert_sql_on(&t, 1, "select 1::hugeint a, [timestamp '2020-01-01 00:00:00'] b, {'x': 1} c, null d",
                   "a:HUGEINT|b:TIMESTAMP[]|c:STRUCT(x INTEGER)|d:INTEGER\n1|['2020-01-01 00:00:00']|{'x': 1}|~\n");
     unlink(p);
     wr_parquet_file_clear(&f);
@@ -148,21 +155,39 @@ static void added_columns_are_null_or_their_initial_value(void **state) {
     wr_column cols[] = {
         {.name = "name", .id = 2, .type = T(WR_STRING), .nullable = true},
         {.name = "filename", .id = 1, .type = T(WR_LONG), .nullable = true},
-        {.name = "file_row_number", .id = 3, .type = DEC(30, 2), .nullable = true, .has_initial = true, .initial = vdec(-150)},
-        {.name = "b", .id = 4, .type = T(WR_BINARY), .nullable = true, .has_initial = true, .initial = vbytes("\x00'a", 3)},
+        {.name = "file_row_number",
+         .id = 3,
+         .type = DEC(30, 2),
+         .nullable = true,
+         .has_initial = true,
+         .initial = vdec(-150)},
+        {.name = "b",
+         .id = 4,
+         .type = T(WR_BINARY),
+         .nullable = true,
+         .has_initial = true,
+         .initial = vbytes("\x00'a", 3)},
         {.name = "s", .id = 5, .type = T(WR_STRING), .nullable = true, .has_initial = true, .initial = vstr("it's")},
         {.name = "z", .id = 6, .type = T(WR_TIMESTAMPTZ), .nullable = true, .has_initial = true, .initial = vlong(0)},
-        {.name = "l", .id = 7, .type = T(WR_FLOATS), .nullable = true, .has_initial = true, .initial = vbytes("\0\0\x80?", 4)},
+        {.name = "l",
+         .id = 7,
+         .type = T(WR_FLOATS),
+         .nullable = true,
+         .has_initial = true,
+         .initial = vbytes("\0\0\x80?", 4)},
         {.name = "d", .id = 8, .type = T(WR_DOUBLE), .nullable = true},
     };
     wr_schema *s = NULL;
     assert_ok(wr_schema_new(cols, 8, 2, &s, err));
     wr_sql_file file = {p, NULL, 0};
     wr_sql_table t[] = {{"db", "t", s, &file, 1}, {"db", "empty", s, NULL, 0}, {"db", "T", s, &file, 1}};
-    assert_sql_on(t, 2, "from db.t", "name:VARCHAR|filename:BIGINT|file_row_number:DECIMAL(30,2)|b:BLOB|s:VARCHAR|z:TIMESTAMP WITH TIME ZONE|l:FLOAT[]|d:DOUBLE\n"
-                                     "a|1|-1.50|\\x002761|it's|1970-01-01T00:00:00.000000Z|[1.0]|~\n");
+    assert_sql_on(t, 2, "from db.t",
+                  "name:VARCHAR|filename:BIGINT|file_row_number:DECIMAL(30,2)|b:BLOB|s:VARCHAR|z:TIMESTAMP WITH TIME "
+                  "ZONE|l:FLOAT[]|d:DOUBLE\n"
+                  "a|1|-1.50|\\x002761|it's|1970-01-01T00:00:00.000000Z|[1.0]|~\n");
     assert_sql_on(t, 2, "select filename, d from db.empty", "filename:BIGINT|d:DOUBLE\n");
-    assert_sql_on(t, 2, "select table_name from information_schema.tables order by 1", "table_name:VARCHAR\nempty\nt\n");
+    assert_sql_on(t, 2, "select table_name from information_schema.tables order by 1",
+                  "table_name:VARCHAR\nempty\nt\n");
     assert_refused(t, 3, "from db.t", "table db.T");
     assert_sql_on(t, 3, "select 1 as x", "x:INTEGER\n1\n");
     unlink(p);
@@ -178,7 +203,8 @@ static wr_code stop(void *ctx, int n, const char *const *values, wr_err *err) {
 static void the_callers_no_ends_the_query(void **state) {
     wr_err e = WR_ERR_INIT;
     WR_AUTO_BUF wr_buf out = WR_BUF_INIT;
-    assert_int_equal(wr_engine_sql(eng, NULL, 0, "select * from range(1000000000000)", put_columns, stop, &out, &e), WR_E_CANCELLED);
+    assert_int_equal(wr_engine_sql(eng, NULL, 0, "select * from range(1000000000000)", put_columns, stop, &out, &e),
+                     WR_E_CANCELLED);
     assert_string_equal(e.msg, "enough");
 }
 
@@ -187,8 +213,12 @@ static void a_query_beyond_the_memory_limit_fails_with_a_limit(void **state) {
     assert_ok(wr_engine_open(&(wr_engine_options){.memory_bytes = 32u << 20}, &small, err));
     WR_AUTO_BUF wr_buf out = WR_BUF_INIT;
     wr_err e = WR_ERR_INIT;
-    assert_int_equal(wr_engine_sql(small, NULL, 0, "select count(*) from (select distinct range::varchar || 'xxxxxxxxxxxxxxxx' from range(10000000))", put_columns,
-                                   put_row, &out, &e), WR_E_LIMIT);
+    assert_int_equal(
+        wr_engine_sql(
+            small, NULL, 0,
+            "select count(*) from (select distinct range::varchar || 'xxxxxxxxxxxxxxxx' from range(10000000))",
+            put_columns, put_row, &out, &e),
+        WR_E_LIMIT);
     wr_engine_close(small);
 }
 
