@@ -1,0 +1,587 @@
+#include "applier.h"
+#include <stdio.h>
+#include <strings.h>
+#include "payload.h"
+#include "rows.h"
+#include "value.h"
+#include "weir/base/clock.h"
+#include "weir/base/map.h"
+#include "weir/base/mem.h"
+
+/* Positions of transactions that touched nothing captured are told this often. */
+#define POSITION_EVERY_US 100000
+/* TABLE_MAPs remembered; a server with more open tables than this makes them be looked up again. */
+#define TABLES_MAX 65536
+
+/* What a table id stands for at the moment. */
+typedef struct table {
+    wr_row_plan *plan;   /* NULL: not captured, passed over */
+    bool transactional;
+    size_t n;
+    uint8_t identity[];  /* the map's bytes: an id whose map has changed is looked up again */
+} table;
+
+typedef enum group_kind { GROUP_NONE = 0, GROUP_OPEN /* its first event was a GTID */, GROUP_BEGUN /* ends with a commit event */ } group_kind;
+
+struct wr_applier {
+    wr_applier_env env;
+    wr_event_format format;
+    char file[WR_POS_FILE_MAX];
+    uint64_t offset;        /* behind the last event */
+    uint64_t start;         /* of the event at hand */
+    wr_event ev;            /* at hand */
+    bool sink_failed;       /* the error is the sink's own */
+
+    group_kind group;
+    bool xa;                /* rows go to the spool */
+    wr_xid xid;
+    bool standalone, skip_statement; /* MariaDB */
+    bool given;             /* something went to the sink since the last commit */
+    bool rows_transactional, rows_other;
+    uint64_t rows, savepoint_rows;
+    bool savepoint;
+    int64_t commit_us;      /* MySQL's GTID event, else 0 */
+
+    wr_gtid_set *set;       /* NULL: not known, so positions carry none */
+    bool gtid_pending;
+    wr_ev_gtid gtid;
+    wr_ev_maria_gtid maria_gtid;
+    wr_buf set_text;
+    bool set_changed;       /* set_text is older than set */
+
+    bool untold;            /* the position moved since the last commit to the sink */
+    int64_t told_at_us, untold_event_us;
+
+    wr_u64map *tables;
+    uint64_t last_id; table *last_table;
+    wr_buf scratch;         /* uncompressed events */
+    wr_payload *payload;
+
+    bool searching, found;
+    wr_xid wanted;
+};
+
+static void table_free(void *p) {
+    table *t = p;
+    wr_row_plan_free(t->plan);
+    wr_free(t);
+}
+
+static bool forget_tables(wr_applier *a) {
+    wr_u64map_free(a->tables, table_free);
+    a->last_table = NULL;
+    return (a->tables = wr_u64map_new()) != NULL;
+}
+
+wr_code wr_applier_new(const wr_applier_env *env, const wr_pos *from, wr_applier **ret_applier, wr_err *err) {
+    wr_applier *a = wr_calloc(1, sizeof *a);
+    if (!a) return wr_nomem(err, "stream", sizeof *a);
+    a->env = *env;
+    memcpy(a->file, from->file, sizeof a->file);
+    a->offset = from->offset;
+    wr_code rc = forget_tables(a) ? WR_OK : wr_nomem(err, "stream", 0);
+    if (rc == WR_OK && env->gtid && from->gtid_set) {
+        rc = wr_gtid_set_parse(env->flavor, from->gtid_set, &a->set, err);
+        a->set_changed = true;
+    }
+    if (rc != WR_OK) return wr_applier_free(a), rc;
+    *ret_applier = a;
+    return WR_OK;
+}
+
+void wr_applier_free(wr_applier *a) {
+    if (!a) return;
+    if (a->tables) wr_u64map_free(a->tables, table_free);
+    wr_gtid_set_free(a->set);
+    wr_buf_free(&a->set_text);
+    wr_buf_free(&a->scratch);
+    wr_payload_free(a->payload);
+    wr_free(a);
+}
+
+bool wr_applier_in_transaction(const wr_applier *a) { return a->group != GROUP_NONE; }
+const char *wr_applier_file(const wr_applier *a) { return a->file; }
+uint64_t wr_applier_offset(const wr_applier *a) { return a->offset; }
+void wr_applier_search(wr_applier *a, const wr_xid *xid) { a->searching = true, a->wanted = *xid; }
+bool wr_applier_found(const wr_applier *a) { return a->found; }
+
+static inline void count(uint64_t *c, uint64_t by) { __atomic_store_n(c, *c + by, __ATOMIC_RELAXED); }
+
+/* ------------------------------------------------------------------ to the sink */
+static wr_code of_sink(wr_applier *a, wr_code rc) {
+    if (__builtin_expect(rc != WR_OK, 0)) a->sink_failed = true;
+    return rc;
+}
+
+/* Tells the position behind the last event. */
+static wr_code tell(wr_applier *a, int64_t event_us, wr_err *err) {
+    if (a->set && a->set_changed) {
+        WR_TRY(wr_gtid_set_print(a->set, &a->set_text, err));
+        if (!wr_buf_cstr(&a->set_text)) return wr_nomem(err, "GTID set", a->set_text.n);
+        a->set_changed = false;
+    }
+    wr_pos pos = {.offset = a->offset, .gtid_set = a->set ? (char *)a->set_text.p : NULL};
+    memcpy(pos.file, a->file, sizeof pos.file);
+    WR_TRY(of_sink(a, a->env.sink->commit(a->env.sink->ctx, &pos, event_us, err)));
+    wr_catalogue_commit(a->env.catalogue);
+    a->given = a->untold = false;
+    a->told_at_us = wr_mono_us();
+    return WR_OK;
+}
+
+/* A place between transactions that is worth telling, but not at once. */
+static wr_code moved(wr_applier *a, int64_t event_us, wr_err *err) {
+    if (a->searching) return WR_OK;
+    a->untold = true;
+    if (event_us) a->untold_event_us = event_us;
+    return wr_mono_us() - a->told_at_us >= POSITION_EVERY_US ? tell(a, a->untold_event_us, err) : WR_OK;
+}
+
+wr_code wr_applier_idle(wr_applier *a, wr_err *err) {
+    return a->untold && a->group == GROUP_NONE ? tell(a, a->untold_event_us, err) : WR_OK;
+}
+
+static void group_clear(wr_applier *a) {
+    a->group = GROUP_NONE;
+    a->xa = a->standalone = a->skip_statement = a->rows_transactional = a->rows_other = a->savepoint = a->gtid_pending = false;
+    a->rows = a->savepoint_rows = 0;
+    a->commit_us = 0;
+}
+
+/* The transaction never came to its end: the connection or the server stopped in the middle, or it was rolled back. */
+static wr_code give_up(wr_applier *a, wr_err *err) {
+    bool given = a->given;
+    if (a->xa && a->env.spool) wr_xa_spool_discard(a->env.spool);
+    group_clear(a);
+    a->given = false;
+    if (a->searching) return WR_OK;
+    wr_catalogue_rollback(a->env.catalogue);
+    if (!forget_tables(a)) return wr_nomem(err, "stream", 0); /* plans borrow what the rollback may have undone */
+    return given ? of_sink(a, a->env.sink->abort(a->env.sink->ctx, err)) : WR_OK;
+}
+
+wr_code wr_applier_cut(wr_applier *a, wr_err *err) {
+    if (a->sink_failed) a->given = false; /* it knows */
+    return give_up(a, err);
+}
+
+static wr_code take_gtid(wr_applier *a, wr_err *err) {
+    if (!a->gtid_pending || !a->set) return WR_OK;
+    a->set_changed = true;
+    if (a->env.flavor == WR_MARIADB)
+        return wr_gtid_set_add_maria(a->set, a->maria_gtid.domain, a->maria_gtid.server_id, a->maria_gtid.seq, err);
+    if (a->gtid.anonymous) return WR_OK;
+    if (wr_gtid_set_has(a->set, a->gtid.uuid, a->gtid.tag, a->gtid.gno)) {
+        wr_fail(err, WR_E_SERVER, WR_RETRY_NO, "the source's history changed: transaction number %llu comes a second time", (unsigned long long)a->gtid.gno);
+        return wr_err_cure(err, "the server was reset or restored (RESET BINARY LOGS AND GTIDS): read the captured tables again");
+    }
+    return wr_gtid_set_add_mysql(a->set, a->gtid.uuid, a->gtid.tag, a->gtid.gno, err);
+}
+
+static int64_t event_time(const wr_applier *a) { return a->commit_us ? a->commit_us : (int64_t)a->ev.timestamp * 1000000; }
+
+/* The transaction at hand is complete. */
+static wr_code commit_group(wr_applier *a, wr_err *err) {
+    int64_t us = event_time(a);
+    if (!a->searching) {
+        WR_TRY(take_gtid(a, err));
+        if (a->env.stats) count(&a->env.stats->transactions, 1);
+    }
+    group_clear(a);
+    return a->given ? tell(a, us, err) : moved(a, us, err);
+}
+
+static wr_code give_change(void *ctx, const wr_change *c, wr_err *err) {
+    wr_applier *a = ctx;
+    a->given = true;
+    return of_sink(a, a->env.sink->change(a->env.sink->ctx, c, err));
+}
+
+static wr_code spool_change(void *ctx, const wr_change *c, wr_err *err) {
+    wr_applier *a = ctx;
+    return wr_xa_spool_add(a->env.spool, c, err);
+}
+
+static wr_code give_ddl(void *ctx, const wr_ddl *d, wr_err *err) {
+    wr_applier *a = ctx;
+    a->given = true;
+    return of_sink(a, a->env.sink->ddl(a->env.sink->ctx, d, err));
+}
+
+/* ------------------------------------------------------------------ XA */
+static wr_code xa_begin(wr_applier *a, const wr_xid *xid, wr_err *err) {
+    if (!a->env.spool) return wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "an XA transaction, and there is no spool folder for it");
+    if (a->searching && !wr_xid_eq(xid, &a->wanted)) return WR_OK; /* its rows are passed over */
+    a->xa = true;
+    a->xid = *xid;
+    return wr_xa_spool_begin(a->env.spool, xid, err);
+}
+
+static void position_now(const wr_applier *a, wr_pos *pos) {
+    *pos = (wr_pos){.offset = a->offset};
+    memcpy(pos->file, a->file, sizeof pos->file);
+}
+
+static wr_code on_xa_prepare(wr_applier *a, wr_err *err) {
+    wr_ev_xa_prepare x;
+    WR_TRY(wr_event_xa_prepare_parse(&a->ev, &x, err));
+    if (a->xa && !wr_xid_eq(&x.xid, &a->xid)) {
+        char is[320], was[320];
+        return wr_fail(err, WR_E_DECODE, WR_RETRY_NO, "XA PREPARE of %s inside the transaction %s", wr_xid_print(&x.xid, is), wr_xid_print(&a->xid, was));
+    }
+    if (!a->xa && !a->searching) { /* nothing said XA START */
+        if (a->given) return wr_fail(err, WR_E_DECODE, WR_RETRY_NO, "XA PREPARE at the end of a transaction that did not begin with XA START");
+        WR_TRY(xa_begin(a, &x.xid, err));
+    }
+    if (a->xa && x.one_phase) {
+        uint64_t rows = 0;
+        if (a->searching) wr_xa_spool_discard(a->env.spool);
+        else WR_TRY(wr_xa_spool_one_phase(a->env.spool, give_change, a, &rows, err));
+    } else if (a->xa) {
+        wr_pos pos;
+        position_now(a, &pos);
+        WR_TRY(wr_xa_spool_prepare(a->env.spool, &pos, err)); /* durable before the position moves past it */
+        a->found |= a->searching;
+    }
+    a->xa = false;
+    return commit_group(a, err);
+}
+
+static wr_slice behind(wr_slice sql, int words) { /* what stands behind the first words */
+    size_t i = 0;
+    for (int w = 0; w < words; w++) {
+        while (i < sql.n && (sql.p[i] == ' ' || sql.p[i] == '\t' || sql.p[i] == '\n')) i++;
+        while (i < sql.n && sql.p[i] != ' ' && sql.p[i] != '\t' && sql.p[i] != '\n') i++;
+    }
+    return wr_slice_of(sql.p + i, sql.n - i);
+}
+
+static wr_code xid_of_statement(wr_slice sql, wr_xid *ret, wr_err *err) {
+    if (wr_xid_parse_text(behind(sql, 2), ret)) return WR_OK;
+    return wr_fail(err, WR_E_DECODE, WR_RETRY_NO, "no transaction id in: %.*s", (int)(sql.n > 200 ? 200 : sql.n), (const char *)sql.p);
+}
+
+static wr_code on_xa_commit(wr_applier *a, wr_slice sql, wr_err *err) {
+    wr_xid xid;
+    WR_TRY(xid_of_statement(sql, &xid, err));
+    if (a->searching) return commit_group(a, err);
+    char name[320];
+    if (!a->env.spool) return wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "an XA transaction, and there is no spool folder for it");
+    /* "XA COMMIT ... ONE PHASE" as text: its rows are in this very group */
+    if (a->xa && wr_xid_eq(&xid, &a->xid)) {
+        uint64_t rows = 0;
+        WR_TRY(wr_xa_spool_one_phase(a->env.spool, give_change, a, &rows, err));
+        a->xa = false;
+        return commit_group(a, err);
+    }
+    if (!wr_xa_spool_has(a->env.spool, &xid) && a->env.hunt) WR_TRY(a->env.hunt(a->env.ctx, &xid, err));
+    if (!wr_xa_spool_has(a->env.spool, &xid)) {
+        wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO,
+                "XA COMMIT of %s: it was prepared before the position this stream began at, and its rows are not in the binlogs the server still has",
+                wr_xid_print(&xid, name));
+        return wr_err_cure(err, "read the tables it may have changed again, from a position behind this one");
+    }
+    wr_pos pos;
+    position_now(a, &pos);
+    uint64_t rows = 0;
+    WR_TRY(wr_xa_spool_commit(a->env.spool, &xid, &pos, give_change, a, &rows, err));
+    return commit_group(a, err);
+}
+
+/* ------------------------------------------------------------------ statements */
+static wr_code on_rollback(wr_applier *a, wr_err *err) {
+    /* A replica undoes the changes of transactional tables and keeps the others. The servers keep both kinds apart, in groups of
+     * their own; one that has both and ends so cannot be told apart any more. */
+    if (a->rows_transactional && a->rows_other) {
+        wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "a transaction with changes of transactional and other tables ends with ROLLBACK");
+        return wr_err_cure(err, "read the tables with an engine other than InnoDB again, or exclude them");
+    }
+    if (a->rows_other) return commit_group(a, err);
+    int64_t us = event_time(a);
+    if (!a->searching) WR_TRY(take_gtid(a, err));
+    a->gtid_pending = false;
+    WR_TRY(give_up(a, err));
+    return moved(a, us, err);
+}
+
+static bool is_word(wr_slice sql, const char *word) {
+    size_t n = strlen(word);
+    return sql.n == n && strncasecmp((const char *)sql.p, word, n) == 0;
+}
+
+static wr_code apply_statement(wr_applier *a, const wr_ev_query *q, wr_err *err) {
+    const char *charset = q->charset_client ? wr_charset_of_collation(q->charset_client) : NULL;
+    wr_statement st = {
+        .default_db = q->db, .sql = q->sql, .charset = charset, .time_zone = q->time_zone[0] ? q->time_zone : NULL,
+        .collation_server = NULL, .session = q->thread_id, .explicit_timestamp = q->explicit_timestamp,
+        .sql_mode = q->sql_mode, .is_mariadb = a->format.is_mariadb || a->env.flavor == WR_MARIADB,
+        .server_version = a->format.server_version_num,
+    };
+    MYSQL *m = NULL;
+    if (a->env.connection) WR_TRY(a->env.connection(a->env.ctx, &m, err));
+    wr_statement_kind kind = WR_STMT_IGNORED;
+    WR_TRY(wr_catalogue_statement(a->env.catalogue, &st, m, give_ddl, a, &kind, err));
+    wr_xid xid;
+    switch (kind) {
+    case WR_STMT_BEGIN:
+        a->group = GROUP_BEGUN;
+        return WR_OK;
+    case WR_STMT_COMMIT: return commit_group(a, err);
+    case WR_STMT_ROLLBACK: return on_rollback(a, err);
+    case WR_STMT_SAVEPOINT:
+        if (!a->savepoint) a->savepoint_rows = a->rows;
+        a->savepoint = true;
+        return WR_OK;
+    case WR_STMT_ROLLBACK_TO:
+        /* In row format the server cuts its cache instead; the statement is there only when something of another table had to stay. */
+        if (!a->savepoint || a->rows != a->savepoint_rows) {
+            wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "a ROLLBACK TO SAVEPOINT behind changes of captured tables");
+            return wr_err_cure(err, "read the tables of that transaction again, from a position behind it");
+        }
+        return WR_OK;
+    case WR_STMT_XA_START:
+        WR_TRY(xid_of_statement(q->sql, &xid, err));
+        a->group = GROUP_BEGUN;
+        return a->xa ? WR_OK : xa_begin(a, &xid, err); /* MariaDB's GTID has said so already */
+    case WR_STMT_XA_END:
+    case WR_STMT_XA_PREPARE: return WR_OK; /* the event of that name follows */
+    case WR_STMT_XA_COMMIT: return on_xa_commit(a, q->sql, err);
+    case WR_STMT_XA_ROLLBACK:
+        WR_TRY(xid_of_statement(q->sql, &xid, err));
+        if (a->xa) WR_TRY(give_up(a, err));
+        if (a->env.spool) WR_TRY(wr_xa_spool_rollback(a->env.spool, &xid, err));
+        return commit_group(a, err);
+    case WR_STMT_DDL:
+        a->given = true; /* the catalogue changed, even if no captured table did: it must not be undone with a later transaction */
+        if (!forget_tables(a)) return wr_nomem(err, "stream", 0); /* their definitions may be others now */
+        break;
+    case WR_STMT_IGNORED: break;
+    }
+    /* Inside BEGIN ... COMMIT (CREATE TABLE ... SELECT, temporary tables) the transaction goes on; else the statement is one. */
+    return a->group == GROUP_BEGUN ? WR_OK : commit_group(a, err);
+}
+
+/* While searching only what begins and ends transactions matters. */
+static wr_code search_statement(wr_applier *a, const wr_ev_query *q, wr_err *err) {
+    wr_xid xid;
+    if (q->sql.n > 9 && strncasecmp((const char *)q->sql.p, "XA START ", 9) == 0 && wr_xid_parse_text(behind(q->sql, 2), &xid)) {
+        a->group = GROUP_BEGUN;
+        return a->xa ? WR_OK : xa_begin(a, &xid, err);
+    }
+    return a->group == GROUP_BEGUN ? WR_OK : commit_group(a, err);
+}
+
+static wr_code on_query(wr_applier *a, wr_err *err) {
+    wr_ev_query q;
+    WR_TRY(wr_event_query_parse(&a->ev, &a->scratch, &q, err));
+    if (a->group == GROUP_NONE) a->group = GROUP_OPEN;
+    if (is_word(q.sql, "BEGIN")) return a->group = GROUP_BEGUN, WR_OK;
+    if (is_word(q.sql, "COMMIT")) return commit_group(a, err);
+    if (is_word(q.sql, "ROLLBACK")) return on_rollback(a, err);
+    if (a->skip_statement) return commit_group(a, err); /* half of a two-phase ALTER */
+    return a->searching ? search_statement(a, &q, err) : apply_statement(a, &q, err);
+}
+
+/* ------------------------------------------------------------------ rows */
+static bool is_transactional(const wr_my_table *t) {
+    static const char *const others[] = {"MyISAM", "Aria", "MEMORY", "HEAP", "CSV", "ARCHIVE", "MRG_MyISAM", "MERGE", "S3", "BLACKHOLE"};
+    for (size_t i = 0; t->engine && i < sizeof others / sizeof others[0]; i++)
+        if (strcasecmp(t->engine, others[i]) == 0) return false;
+    return true;
+}
+
+static wr_code on_table_map(wr_applier *a, wr_err *err) {
+    wr_ev_table_map m;
+    if (a->group == GROUP_NONE) a->group = GROUP_BEGUN;
+    WR_TRY(wr_event_table_map_parse(&a->ev, &a->format, &m, err));
+    table *t = wr_u64map_get(a->tables, m.table_id);
+    if (t && t->n == m.identity.n && memcmp(t->identity, m.identity.p, t->n) == 0) {
+        a->last_id = m.table_id, a->last_table = t;
+        return WR_OK;
+    }
+    a->last_table = NULL;
+    if (t) table_free(wr_u64map_del(a->tables, m.table_id));
+    t = wr_calloc(1, sizeof *t + m.identity.n);
+    if (!t) return wr_nomem(err, "table", sizeof *t + m.identity.n);
+    t->n = m.identity.n;
+    memcpy(t->identity, m.identity.p, t->n);
+
+    char db[256], name[256];
+    memcpy(db, m.db.p, m.db.n), db[m.db.n] = 0;
+    memcpy(name, m.name.p, m.name.n), name[m.name.n] = 0;
+    wr_code rc = WR_OK;
+    if (wr_catalogue_captured(a->env.catalogue, db, name)) {
+        const wr_my_table *def = wr_catalogue_find(a->env.catalogue, db, name);
+        if (!def) {
+            rc = wr_fail(err, WR_E_SCHEMA, WR_RETRY_NO, "table %s.%s is captured and has rows in the binlog, but the schema history does not know it", db, name);
+            wr_err_cure(err, "its CREATE was not in the binlog (sql_log_bin=0?): take the table out and in again, so that it is read anew");
+        } else {
+            rc = wr_row_plan_new(def, &m, &a->format, a->env.types, &t->plan, err);
+            t->transactional = is_transactional(def);
+        }
+    }
+    if (rc == WR_OK && !wr_u64map_put(a->tables, m.table_id, t)) rc = wr_nomem(err, "table", 0);
+    if (rc != WR_OK) return table_free(t), rc;
+    a->last_id = m.table_id, a->last_table = t;
+    return WR_OK;
+}
+
+static wr_code on_rows(wr_applier *a, wr_err *err) {
+    uint64_t id, rows = 0;
+    bool end;
+    WR_TRY(wr_event_rows_table(&a->ev, &a->format, &id, &end, err));
+    table *t = a->last_table && a->last_id == id ? a->last_table : wr_u64map_get(a->tables, id);
+    if (!t) {
+        if (id == 0xFFFFFF || id == 0xFFFFFFFF) return WR_OK; /* the dummy that only ends a statement */
+        return wr_fail(err, WR_E_DECODE, WR_RETRY_NO, "rows of table id %llu, which no TABLE_MAP has named", (unsigned long long)id);
+    }
+    if (!t->plan) return WR_OK;
+    if (a->searching && !a->xa) return WR_OK;
+    wr_ev_rows e;
+    WR_TRY(wr_event_rows_parse(&a->ev, &a->format, &a->scratch, &e, err));
+    if (t->transactional) a->rows_transactional = true;
+    else a->rows_other = true;
+    wr_code rc = wr_row_plan_decode(t->plan, &e, a->xa ? spool_change : give_change, a, &rows, err);
+    a->rows += rows;
+    if (a->env.stats && !a->searching) count(&a->env.stats->rows, rows);
+    return rc;
+}
+
+/* ------------------------------------------------------------------ files and formats */
+static void advance(wr_applier *a, uint32_t log_pos) {
+    uint64_t to = (a->offset & ~0xFFFFFFFFull) | log_pos;
+    if (to < a->offset) to += 1ull << 32; /* 32 bits in the header, files may be longer */
+    a->offset = to;
+}
+
+static wr_code on_rotate(wr_applier *a, wr_err *err) {
+    wr_ev_rotate r;
+    WR_TRY(wr_event_rotate_parse(&a->ev, &r, err));
+    bool artificial = a->ev.log_pos == 0 || (a->ev.flags & EV_FLAG_ARTIFICIAL);
+    bool same = strlen(a->file) == r.file.n && memcmp(a->file, r.file.p, r.file.n) == 0;
+    if (a->group != GROUP_NONE) WR_TRY(give_up(a, err)); /* transactions do not cross files: this one was never finished */
+    if (same && artificial && r.pos <= a->offset) return WR_OK; /* where we are */
+    memcpy(a->file, r.file.p, r.file.n);
+    a->file[r.file.n] = 0;
+    a->offset = r.pos;
+    return moved(a, 0, err);
+}
+
+static wr_code on_format(wr_applier *a, wr_err *err) {
+    if (a->ev.log_pos && a->group != GROUP_NONE) WR_TRY(give_up(a, err)); /* a server that stopped in the middle */
+    WR_TRY(wr_event_format_parse(&a->ev, &a->format, err));
+    return WR_OK;
+}
+
+/* The set before this file, where ours is not known. */
+static wr_code adopt_set(wr_applier *a, wr_err *err) {
+    if (a->set || !a->env.gtid || a->searching) return WR_OK;
+    WR_TRY(a->ev.type == EV_PREVIOUS_GTIDS ? wr_gtid_set_decode(a->ev.body, &a->set, err) : wr_gtid_set_decode_list(a->ev.body, &a->set, err));
+    a->set_changed = true;
+    return WR_OK;
+}
+
+static wr_code on_gtid(wr_applier *a, wr_err *err) {
+    if (a->group != GROUP_NONE) WR_TRY(give_up(a, err));
+    /* maps are valid within their statement: between transactions they may be forgotten */
+    if (wr_u64map_len(a->tables) > TABLES_MAX && !forget_tables(a)) return wr_nomem(err, "stream", 0);
+    if (a->ev.type == EV_MARIA_GTID) {
+        WR_TRY(wr_event_maria_gtid_parse(&a->ev, &a->maria_gtid, err));
+        a->standalone = a->maria_gtid.standalone;
+        a->skip_statement = a->maria_gtid.start_alter || a->maria_gtid.rollback_alter;
+        a->group = a->standalone || a->maria_gtid.completed_xa ? GROUP_OPEN : GROUP_BEGUN;
+        if (a->maria_gtid.prepared_xa) WR_TRY(xa_begin(a, &a->maria_gtid.xid, err));
+    } else {
+        WR_TRY(wr_event_gtid_parse(&a->ev, &a->gtid, err));
+        a->commit_us = a->gtid.commit_us;
+        if (a->commit_us && a->env.stats && !a->searching) __atomic_store_n(&a->env.stats->last_event_us, a->commit_us, __ATOMIC_RELAXED);
+        a->group = GROUP_OPEN;
+    }
+    a->gtid_pending = true;
+    return WR_OK;
+}
+
+static wr_code on_incident(wr_applier *a, wr_err *err) {
+    wr_rd r = wr_rd_of(a->ev.body.p, a->ev.body.n);
+    unsigned number = wr_rd_u16(&r);
+    wr_slice text = wr_rd_bytes(&r, wr_rd_u8(&r));
+    wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "the server says that events were lost here (incident %u: %.*s)", number, (int)text.n, (const char *)text.p);
+    return wr_err_cure(err, "changes are missing from the binlog: read the captured tables again, from a position behind this one");
+}
+
+static wr_code dispatch(wr_applier *a, bool nested, wr_err *err);
+
+static wr_code on_nested(void *ctx, wr_slice bytes, wr_err *err) {
+    wr_applier *a = ctx;
+    WR_TRY(wr_event_split(&a->format, bytes, true, &a->ev, err));
+    switch (a->ev.type) {
+    case EV_TRANSACTION_PAYLOAD: case EV_FORMAT_DESCRIPTION: case EV_ROTATE: case EV_STOP: case EV_GTID: case EV_GTID_TAGGED: case EV_ANONYMOUS_GTID:
+    case EV_MARIA_GTID: case EV_HEARTBEAT: case EV_HEARTBEAT_V2:
+        return wr_fail(err, WR_E_DECODE, WR_RETRY_NO, "a %s event inside a TRANSACTION_PAYLOAD", wr_event_type_name(a->ev.type));
+    default: return dispatch(a, true, err);
+    }
+}
+
+static wr_code on_payload(wr_applier *a, wr_err *err) {
+    if (!a->payload && !(a->payload = wr_payload_new())) return wr_nomem(err, "TRANSACTION_PAYLOAD", 0);
+    wr_event outer = a->ev;
+    return wr_payload_each(a->payload, &outer, on_nested, a, err);
+}
+
+static wr_code unknown_event(const wr_applier *a, wr_err *err) {
+    wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "event type %u (%s) of server %s is not known here, and may carry changes", a->ev.type,
+            wr_event_type_name(a->ev.type), a->format.server_version);
+    return wr_err_cure(err, "a newer Weir may know it; or switch off the server's option that writes such events, and read the captured tables again");
+}
+
+static wr_code dispatch(wr_applier *a, bool nested, wr_err *err) {
+    switch (a->ev.type) {
+    case EV_TABLE_MAP: return on_table_map(a, err);
+    case EV_QUERY: case EV_QUERY_COMPRESSED: return on_query(a, err);
+    case EV_XID: return commit_group(a, err);
+    case EV_GTID: case EV_GTID_TAGGED: case EV_ANONYMOUS_GTID: case EV_MARIA_GTID: return on_gtid(a, err);
+    case EV_TRANSACTION_PAYLOAD: return on_payload(a, err);
+    case EV_XA_PREPARE: return on_xa_prepare(a, err);
+    case EV_ROTATE: return on_rotate(a, err);
+    case EV_FORMAT_DESCRIPTION: return on_format(a, err);
+    case EV_STOP: return a->group != GROUP_NONE ? give_up(a, err) : WR_OK;
+    case EV_PREVIOUS_GTIDS: case EV_MARIA_GTID_LIST: return adopt_set(a, err);
+    case EV_INCIDENT: return a->searching ? WR_OK : on_incident(a, err);
+    case EV_HEARTBEAT: case EV_HEARTBEAT_V2: case EV_INTVAR: case EV_RAND: case EV_USER_VAR: case EV_IGNORABLE: case EV_ROWS_QUERY:
+    case EV_TRANSACTION_CONTEXT: case EV_VIEW_CHANGE: case EV_ANNOTATE_ROWS: case EV_BINLOG_CHECKPOINT: case EV_START_ENCRYPTION:
+        return WR_OK;
+    case EV_BEGIN_LOAD_QUERY: case EV_APPEND_BLOCK: case EV_DELETE_FILE: return WR_OK; /* the file of LOAD DATA; its statement decides */
+    case EV_EXECUTE_LOAD_QUERY: {
+        if (a->searching) return WR_OK;
+        wr_ev_query q;
+        WR_TRY(wr_event_query_parse(&a->ev, &a->scratch, &q, err));
+        if (a->group == GROUP_NONE) a->group = GROUP_OPEN;
+        return apply_statement(a, &q, err); /* an error when it touches a captured table */
+    }
+    default:
+        if (wr_event_is_rows(a->ev.type)) return on_rows(a, err);
+        if ((a->ev.flags & EV_FLAG_IGNORABLE) || a->searching) return WR_OK;
+        return unknown_event(a, err);
+    }
+}
+
+wr_code wr_applier_feed(wr_applier *a, wr_slice event, wr_err *err) {
+    a->start = a->offset;
+    wr_code rc = wr_event_split(&a->format, event, false, &a->ev, err);
+    if (rc == WR_OK) {
+        bool real = a->ev.log_pos != 0 && !(a->ev.flags & EV_FLAG_ARTIFICIAL) && a->ev.type != EV_HEARTBEAT && a->ev.type != EV_HEARTBEAT_V2;
+        if (real) advance(a, a->ev.log_pos);
+        if (a->env.stats && !a->searching) {
+            count(&a->env.stats->bytes, event.n);
+            count(&a->env.stats->events, 1);
+            if (real && a->ev.timestamp && !a->commit_us) __atomic_store_n(&a->env.stats->last_event_us, (int64_t)a->ev.timestamp * 1000000, __ATOMIC_RELAXED);
+        }
+        bool was_out = a->group == GROUP_NONE;
+        rc = dispatch(a, false, err);
+        if (rc == WR_OK && real && was_out && a->group == GROUP_NONE && !a->untold) rc = moved(a, event_time(a), err);
+    }
+    if (__builtin_expect(rc != WR_OK, 0) && !a->sink_failed)
+        wr_err_in(err, "binlog %s, offset %llu, event %s (type %u)", a->file[0] ? a->file : "?", (unsigned long long)a->start,
+                  wr_event_type_name(event.n > 4 ? event.p[4] : 0), event.n > 4 ? event.p[4] : 0);
+    return rc;
+}

@@ -1,0 +1,48 @@
+/* The life of transactions: events in binlog order go in, changes, DDL, commits and aborts come out at the sink. Knows no connection:
+ * fed by the stream, and by tests and benchmarks from files.
+ * @thread stream */
+#ifndef WEIR_SOURCE_MYSQL_APPLIER_H
+#define WEIR_SOURCE_MYSQL_APPLIER_H
+
+#include "catalogue.h"
+#include "event.h"
+#include "gtid.h"
+#include "xa_spool.h"
+
+typedef struct wr_applier wr_applier;
+
+typedef struct wr_applier_env {
+    const wr_stream_sink *sink;
+    wr_catalogue *catalogue;
+    wr_my_types types;
+    wr_flavor flavor;
+    bool gtid;                   /* positions carry a GTID set when the start has one */
+    wr_xa_spool *spool;          /* NULL: an XA transaction is an error */
+    wr_stream_stats *stats;      /* may be NULL */
+    void *ctx;                   /* of the two below */
+    /* A connection for definitions; NULL = there is none. */
+    wr_code (*connection)(void *ctx, MYSQL **ret_mysql, wr_err *err);
+    /* An XA COMMIT came whose prepare was not seen since the start: fetch it into the spool. NULL = cannot. */
+    wr_code (*hunt)(void *ctx, const wr_xid *xid, wr_err *err);
+} wr_applier_env;
+
+/* `from`: what has been delivered. env is copied. */
+wr_code wr_applier_new(const wr_applier_env *env, const wr_pos *from, wr_applier **ret_applier, wr_err *err);
+void wr_applier_free(wr_applier *a);
+
+/* One event's bytes. Errors of the binlog name file, offset and event type; those of the sink come back as they are. */
+wr_code wr_applier_feed(wr_applier *a, wr_slice event, wr_err *err);
+/* Nothing more is there to read now: hands over a position that is still to be told. */
+wr_code wr_applier_idle(wr_applier *a, wr_err *err);
+bool wr_applier_in_transaction(const wr_applier *a);
+/* The stream ends here, for whatever reason: abort to the sink when a transaction was begun there. */
+wr_code wr_applier_cut(wr_applier *a, wr_err *err);
+/* Where it stands: behind the last event. Borrowed. */
+const char *wr_applier_file(const wr_applier *a);
+uint64_t wr_applier_offset(const wr_applier *a);
+
+/* For a search: takes nothing but the XA transaction `xid`, whose rows go into the spool when its prepare is met. */
+void wr_applier_search(wr_applier *a, const wr_xid *xid);
+bool wr_applier_found(const wr_applier *a);
+
+#endif

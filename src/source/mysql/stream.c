@@ -1,0 +1,376 @@
+/* The replication connection: asking for the dump, waiting for packets, telling what its errors mean.
+ * @thread stream */
+#include <errno.h>
+#include <mysql.h>
+#include <ma_pvio.h> /* the read-ahead buffer: whether a read would block */
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+#include "applier.h"
+#include "source_impl.h"
+#include "weir/base/clock.h"
+#include "weir/base/mem.h"
+
+#define COM_BINLOG_DUMP_GTID_ 30
+#define STOP_EVERY_US 200000
+/* The server sends a heartbeat after this much silence. Over TLS one cannot see whether bytes are waiting inside the library, so reads
+ * block, and the heartbeat is what brings us back to look at `stopping`. */
+#define HEARTBEAT_MS 1000
+#define HEARTBEAT_TLS_MS 200
+#define SILENCE_MAX_S 60
+/* A COM_BINLOG_DUMP position has 32 bits. */
+#define DUMP_OFFSET_MAX 0xFFFFFFFFull
+
+typedef struct stream {
+    wr_source *s;
+    const wr_stream_sink *sink;
+    MYSQL *m;
+    bool tls;
+    int fd;
+    MYSQL *aux;                /* for definitions; connected when first needed */
+    int64_t aux_used_us;
+    wr_applier *applier;
+    wr_xa_spool *spool;
+    int64_t stop_asked_us, idle_told_us;
+} stream;
+
+/* ------------------------------------------------------------------ the second connection */
+static wr_code aux_connection(void *ctx, MYSQL **ret_mysql, wr_err *err) {
+    stream *st = ctx;
+    int64_t now = wr_mono_us();
+    if (st->aux && now - st->aux_used_us > 5000000 && mysql_ping(st->aux) != 0) {
+        wr_my_disconnect(st->aux);
+        st->aux = NULL;
+    }
+    if (!st->aux) WR_TRY(wr_my_connect(&st->s->conn, &st->aux, err));
+    st->aux_used_us = now;
+    *ret_mysql = st->aux;
+    return WR_OK;
+}
+
+/* ------------------------------------------------------------------ which files there are */
+typedef struct logs { char **name; int n, cap; } logs;
+
+static void logs_clear(logs *l) {
+    for (int i = 0; i < l->n; i++) wr_free(l->name[i]);
+    wr_free(l->name);
+    *l = (logs){0};
+}
+
+static wr_code add_log(void *ctx, MYSQL_ROW row, unsigned long *lengths, unsigned ncols, wr_err *err) {
+    logs *l = ctx;
+    if (ncols < 1 || !row[0]) return WR_OK;
+    if (l->n == l->cap) {
+        int cap = l->cap ? l->cap * 2 : 16;
+        char **p = wr_realloc(l->name, (size_t)cap * sizeof *p);
+        if (!p) return wr_nomem(err, "binlog names", 0);
+        l->name = p, l->cap = cap;
+    }
+    l->name[l->n] = wr_strdup(row[0]);
+    return l->name[l->n] ? (l->n++, WR_OK) : wr_nomem(err, "binlog names", 0);
+}
+
+static wr_code list_logs(stream *st, logs *ret, wr_err *err) {
+    MYSQL *m;
+    WR_TRY(aux_connection(st, &m, err));
+    return wr_my_query(m, add_log, ret, err, "SHOW BINARY LOGS");
+}
+
+/* ------------------------------------------------------------------ errors of the dump */
+__attribute__((cold, noinline)) static wr_code purged(stream *st, const wr_pos *from, const char *server_says, wr_err *err) {
+    char first[300] = "unknown", where[512];
+    logs l = {0};
+    wr_err ignored = WR_ERR_INIT;
+    bool there = false;
+    if (list_logs(st, &l, &ignored) == WR_OK && l.n) {
+        snprintf(first, sizeof first, "%s:4", l.name[0]);
+        for (int i = 0; i < l.n; i++) there |= strcmp(l.name[i], from->file) == 0;
+    }
+    logs_clear(&l);
+    wr_pos_print(from, where);
+    wr_fail(err, WR_E_SERVER, WR_RETRY_NO, "%s: %s is %s; the first position available is %s (the server says: %s)",
+            there ? "position not available" : "purged", where, there ? "not a place in that file any more" : "no longer on the server", first, server_says);
+    return wr_err_cure(err, "what happened in between is lost to the stream: read the captured tables again. Keep binlogs longer (%s)",
+                       st->s->flavor == WR_MARIADB ? "expire_logs_days" : "binlog_expire_logs_seconds");
+}
+
+__attribute__((cold, noinline)) static wr_code dump_failed(stream *st, const wr_pos *from, wr_err *err) {
+    unsigned no = mysql_errno(st->m);
+    char says[512];
+    snprintf(says, sizeof says, "%s", mysql_error(st->m));
+    if (no != 1236) return wr_my_fail(st->m, err, "reading the binlog");
+    if (strcasestr(says, "same server_uuid/server_id") || strcasestr(says, "same server_id")) {
+        wr_fail(err, WR_E_CONFLICT, WR_RETRY_NO, "another replica with server id %u has taken over: %s", st->s->server_id, says);
+        return wr_err_cure(err, "does a second Weir run this pipeline? Otherwise give one of them another name or server_id");
+    }
+    if (strcasestr(says, "max_allowed_packet")) {
+        wr_fail(err, WR_E_SERVER, WR_RETRY_NO, "the server cannot send an event: %s", says);
+        return wr_err_cure(err, "raise max_allowed_packet on the source (1G is fine)");
+    }
+    if (strcasestr(says, "could not find first log") || strcasestr(says, "purged") || strcasestr(says, "> file size") || strcasestr(says, "impossible position") ||
+        strcasestr(says, "could not open log file") || strcasestr(says, "could not find GTID state") || strcasestr(says, "not in the master's binlog") ||
+        strcasestr(says, "no such file"))
+        return purged(st, from, says, err);
+    wr_fail(err, WR_E_SERVER, WR_RETRY_NO, "the server ends the stream: %s", says);
+    return wr_err_cure(err, "look at the server's error log");
+}
+
+/* ------------------------------------------------------------------ asking for the dump */
+static wr_code set_session(stream *st, MYSQL *m, bool tls, uint32_t server_id, wr_err *err) {
+    long long beat = (tls ? HEARTBEAT_TLS_MS : HEARTBEAT_MS) * 1000000ll; /* nanoseconds */
+    if (st->s->flavor == WR_MARIADB)
+        return wr_my_exec(m, err, "SET @master_binlog_checksum = @@global.binlog_checksum, @mariadb_slave_capability = 4, @master_heartbeat_period = %lld", beat);
+    /* The older and the newer names: 8.0 reads the former, later ones both. */
+    WR_TRY(wr_my_exec(m, err,
+                      "SET @master_binlog_checksum = @@global.binlog_checksum, @source_binlog_checksum = @@global.binlog_checksum, "
+                      "@master_heartbeat_period = %lld, @source_heartbeat_period = %lld",
+                      beat, beat));
+    /* By this id a new connection replaces a dead one of ours. */
+    return wr_my_exec(m, err, "SET @slave_uuid = '57656972-0000-0000-0000-0000%08x', @replica_uuid = '57656972-0000-0000-0000-0000%08x'", server_id, server_id);
+}
+
+static wr_code command(MYSQL *m, unsigned com, const wr_buf *b, wr_err *err) {
+    WR_TRY(wr_buf_check(b, "command", err));
+    if (m->methods->db_command(m, (enum enum_server_command)com, (const char *)b->p, b->n, 1, NULL) != 0) return wr_my_fail(m, err, "asking for the binlog");
+    return WR_OK;
+}
+
+/* Makes us visible in SHOW REPLICAS / SHOW SLAVE HOSTS. A server that refuses is no obstacle. */
+static wr_code register_replica(stream *st, MYSQL *m, uint32_t server_id, wr_err *err) {
+    WR_AUTO_BUF wr_buf b = WR_BUF_INIT;
+    char host[60] = "";
+    char name[60];
+    gethostname(host, sizeof host - 1);
+    snprintf(name, sizeof name, "weir:%.40s", st->s->pipeline_name ? st->s->pipeline_name : host);
+    wr_buf_u32(&b, server_id);
+    wr_buf_u8(&b, (uint8_t)strlen(name));
+    wr_buf_put(&b, name, strlen(name));
+    wr_buf_u8(&b, 0); /* user and password to show: none */
+    wr_buf_u8(&b, 0);
+    wr_buf_u16(&b, 0); /* port */
+    wr_buf_u32(&b, 0); /* rank */
+    wr_buf_u32(&b, 0); /* source's id, filled in by it */
+    WR_TRY(command(m, COM_REGISTER_SLAVE, &b, err));
+    if (mysql_net_read_packet(m) == packet_error && mysql_errno(m) >= 2000 && mysql_errno(m) < 3000) return wr_my_fail(m, err, "registering as a replica");
+    return WR_OK;
+}
+
+static wr_code dump_by_offset(MYSQL *m, const char *file, uint64_t offset, uint16_t flags, uint32_t server_id, wr_err *err) {
+    WR_AUTO_BUF wr_buf b = WR_BUF_INIT;
+    wr_buf_u32(&b, (uint32_t)(offset < 4 ? 4 : offset));
+    wr_buf_u16(&b, flags);
+    wr_buf_u32(&b, server_id);
+    wr_buf_put(&b, file, strlen(file));
+    return command(m, COM_BINLOG_DUMP, &b, err);
+}
+
+static wr_code dump_by_gtid(stream *st, const wr_pos *from, wr_err *err) {
+    if (st->s->flavor == WR_MARIADB) {
+        WR_AUTO_BUF wr_buf set = WR_BUF_INIT;
+        wr_gtid_set *g;
+        WR_TRY(wr_gtid_set_parse(WR_MARIADB, from->gtid_set, &g, err)); /* into a form without quotes */
+        wr_code rc = wr_gtid_set_print(g, &set, err);
+        wr_gtid_set_free(g);
+        if (rc != WR_OK) return rc;
+        if (!wr_buf_cstr(&set)) return wr_nomem(err, "GTID set", set.n);
+        WR_TRY(wr_my_exec(st->m, err, "SET @slave_connect_state = '%s', @slave_gtid_strict_mode = 0, @slave_gtid_ignore_duplicates = 0", (char *)set.p));
+        return dump_by_offset(st->m, "", 4, 0, st->s->server_id, err);
+    }
+    WR_AUTO_BUF wr_buf b = WR_BUF_INIT, enc = WR_BUF_INIT;
+    wr_gtid_set *g;
+    WR_TRY(wr_gtid_set_parse(WR_MYSQL, from->gtid_set, &g, err));
+    wr_code rc = wr_gtid_set_encode(g, &enc, err);
+    wr_gtid_set_free(g);
+    if (rc != WR_OK) return rc;
+    wr_buf_u16(&b, 4); /* BINLOG_THROUGH_GTID */
+    wr_buf_u32(&b, st->s->server_id);
+    wr_buf_u32(&b, 0); /* no file name */
+    wr_buf_u64(&b, 4);
+    wr_buf_u32(&b, (uint32_t)enc.n);
+    wr_buf_put(&b, enc.p, enc.n);
+    return command(st->m, COM_BINLOG_DUMP_GTID_, &b, err);
+}
+
+/* A file and an offset say little when the server was reset in between: what was executed up to there must be the same. */
+static wr_code check_history(stream *st, const wr_pos *from, wr_err *err) {
+    if (!from->gtid_set || !from->gtid_set[0] || !from->file[0]) return WR_OK;
+    WR_AUTO char *now = NULL;
+    wr_gtid_set *ours = NULL, *theirs = NULL;
+    WR_TRY(wr_gtid_set_parse(st->s->flavor, from->gtid_set, &ours, err));
+    wr_code rc;
+    if (st->s->flavor == WR_MARIADB) {
+        char file[2 * WR_POS_FILE_MAX];
+        mysql_real_escape_string(st->m, file, from->file, strlen(from->file));
+        rc = wr_my_scalar(st->m, &now, err, "SELECT BINLOG_GTID_POS('%s', %llu)", file, (unsigned long long)from->offset);
+        if (rc == WR_OK && (!now || !now[0])) { /* the file is not there, or the dump will say what is wrong */
+            wr_gtid_set_free(ours);
+            return WR_OK;
+        }
+    } else rc = wr_my_scalar(st->m, &now, err, "SELECT @@global.gtid_executed");
+    if (rc == WR_OK) rc = wr_gtid_set_parse(st->s->flavor, now ? now : "", &theirs, err);
+    bool same = rc == WR_OK && wr_gtid_set_covers(theirs, ours);
+    wr_gtid_set_free(ours);
+    wr_gtid_set_free(theirs);
+    if (rc != WR_OK || same) return rc;
+    wr_fail(err, WR_E_SERVER, WR_RETRY_NO, "the source's history changed: at %s:%llu it has executed %.300s, and we have %.300s", from->file,
+            (unsigned long long)from->offset, now ? now : "", from->gtid_set);
+    return wr_err_cure(err, "the server was reset or restored (RESET MASTER, RESET BINARY LOGS AND GTIDS), or is another one: read the captured tables again");
+}
+
+static wr_code open_dump(stream *st, const wr_pos *from, wr_err *err) {
+    WR_TRY(wr_my_connect(&st->s->conn, &st->m, err));
+    st->tls = mysql_get_ssl_cipher(st->m) != NULL;
+    st->fd = (int)mysql_get_socket(st->m);
+    st->m->net.max_packet_size = 0xFFFFFFFFul; /* an event may be larger than any packet we would send */
+    MARIADB_PVIO *pvio = st->m->net.pvio;
+    if (pvio && pvio->methods->set_timeout) pvio->methods->set_timeout(pvio, PVIO_READ_TIMEOUT, SILENCE_MAX_S);
+    WR_TRY(check_history(st, from, err));
+    WR_TRY(set_session(st, st->m, st->tls, st->s->server_id, err));
+    WR_TRY(register_replica(st, st->m, st->s->server_id, err));
+    if (from->file[0] && from->offset <= DUMP_OFFSET_MAX) return dump_by_offset(st->m, from->file, from->offset, 0, st->s->server_id, err);
+    if (from->gtid_set && from->gtid_set[0]) return dump_by_gtid(st, from, err);
+    wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "position %s:%llu cannot be asked for: offsets end at 4 GiB, and it has no GTID set", from->file,
+            (unsigned long long)from->offset);
+    return wr_err_cure(err, "switch gtid_mode on at the source");
+}
+
+/* ------------------------------------------------------------------ packets */
+/* Whether a read would give something at once. Over TLS "no" can be wrong. */
+static bool has_data(const stream *st, int wait_ms) {
+    const MARIADB_PVIO *pvio = st->m->net.pvio;
+    if (pvio && pvio->cache && pvio->cache_pos && pvio->cache_pos < pvio->cache + pvio->cache_size) return true;
+    struct pollfd p = {.fd = st->fd, .events = POLLIN};
+    int n;
+    do n = poll(&p, 1, wait_ms);
+    while (n < 0 && errno == EINTR);
+    return n != 0;
+}
+
+static bool stopping(stream *st) {
+    st->stop_asked_us = wr_mono_us();
+    return st->sink->stopping && st->sink->stopping(st->sink->ctx);
+}
+
+/* Waits until there is something to read. WR_E_CANCELLED: asked to stop. */
+static wr_code wait_packet(stream *st, wr_err *err) {
+    if (has_data(st, 0)) return WR_OK;
+    if (!st->tls || wr_mono_us() - st->idle_told_us > 20000) {
+        WR_TRY(wr_applier_idle(st->applier, err));
+        st->idle_told_us = wr_mono_us();
+    }
+    if (st->tls) return stopping(st) ? WR_E_CANCELLED : WR_OK;
+    int64_t since = wr_mono_us();
+    for (;;) {
+        if (stopping(st)) return WR_E_CANCELLED;
+        if (has_data(st, STOP_EVERY_US / 1000)) return WR_OK;
+        if (wr_mono_us() - since > SILENCE_MAX_S * 1000000ll)
+            return wr_fail(err, WR_E_NET, WR_RETRY_SOON, "%s:%d has sent nothing for %d s, not even a heartbeat", st->s->conn.host, st->s->conn.port, SILENCE_MAX_S);
+    }
+}
+
+static wr_code read_packet(stream *st, const wr_pos *from, wr_slice *ret, wr_err *err) {
+    unsigned long n = mysql_net_read_packet(st->m);
+    if (n == packet_error) return dump_failed(st, from, err);
+    const uint8_t *p = st->m->net.read_pos;
+    if (n < 1 || (p[0] == 0xFE && n < 9))
+        return wr_fail(err, WR_E_NET, WR_RETRY_SOON, "%s:%d ended the stream (a shutdown, or the connection was killed)", st->s->conn.host, st->s->conn.port);
+    if (p[0] != 0) return wr_fail(err, WR_E_DECODE, WR_RETRY_NO, "a packet of the stream begins with byte %02x", p[0]);
+    __atomic_store_n(&st->s->stats.last_packet_us, wr_now_us(), __ATOMIC_RELAXED);
+    *ret = wr_slice_of(p + 1, n - 1);
+    return WR_OK;
+}
+
+static wr_code run(stream *st, const wr_pos *from, wr_err *err) {
+    for (;;) {
+        wr_code rc = wait_packet(st, err);
+        if (rc == WR_E_CANCELLED) return WR_OK;
+        WR_TRY(rc);
+        if (wr_mono_us() - st->stop_asked_us > STOP_EVERY_US && stopping(st)) return WR_OK;
+        wr_slice event;
+        WR_TRY(read_packet(st, from, &event, err));
+        WR_TRY(wr_applier_feed(st->applier, event, err));
+        if (st->tls && event.n > 4 && (event.p[4] == EV_HEARTBEAT || event.p[4] == EV_HEARTBEAT_V2)) WR_TRY(wr_applier_idle(st->applier, err));
+    }
+}
+
+/* ------------------------------------------------------------------ looking back for an XA PREPARE */
+/* Reads one file, at most to `limit` when that is in it, for the last prepare of xid. */
+static wr_code search_file(stream *st, const char *file, const wr_pos *limit, const wr_xid *xid, bool *ret_found, wr_err *err) {
+    static const wr_stream_sink nowhere = {0};
+    wr_pos from = {.offset = 4};
+    snprintf(from.file, sizeof from.file, "%s", file);
+    wr_applier_env env = {.sink = &nowhere, .catalogue = st->s->catalogue, .types = st->s->types, .flavor = st->s->flavor, .spool = st->spool};
+    wr_applier *a;
+    WR_TRY(wr_applier_new(&env, &from, &a, err));
+    wr_applier_search(a, xid);
+    MYSQL *m = NULL;
+    uint32_t id = st->s->server_id ^ 0x20000000u; /* not ours: the server would end the main stream */
+    wr_code rc = wr_my_connect(&st->s->conn, &m, err);
+    if (rc == WR_OK) rc = set_session(st, m, true, id, err);
+    if (rc == WR_OK) rc = dump_by_offset(m, file, 4, 1 /* do not wait at the end */, id, err);
+    while (rc == WR_OK && strcmp(wr_applier_file(a), file) == 0) {
+        if (strcmp(file, limit->file) == 0 && wr_applier_offset(a) >= limit->offset) break;
+        unsigned long n = mysql_net_read_packet(m);
+        const uint8_t *p = m->net.read_pos;
+        if (n == packet_error) rc = wr_my_fail(m, err, "looking back for an XA PREPARE");
+        else if (n < 1 || (p[0] == 0xFE && n < 9)) break;
+        else rc = wr_applier_feed(a, wr_slice_of(p + 1, n - 1), err);
+        if (rc == WR_OK && wr_mono_us() - st->stop_asked_us > STOP_EVERY_US && stopping(st)) rc = wr_fail(err, WR_E_CANCELLED, WR_RETRY_NO, "asked to stop");
+    }
+    if (rc == WR_OK) *ret_found = wr_applier_found(a);
+    wr_my_disconnect(m);
+    wr_applier_free(a);
+    return rc;
+}
+
+static wr_code hunt(void *ctx, const wr_xid *xid, wr_err *err) {
+    stream *st = ctx;
+    wr_pos limit = {.offset = wr_applier_offset(st->applier)};
+    snprintf(limit.file, sizeof limit.file, "%s", wr_applier_file(st->applier));
+    logs l = {0};
+    wr_code rc = list_logs(st, &l, err);
+    bool found = false;
+    for (int i = l.n - 1; i >= 0 && rc == WR_OK && !found; i--) {
+        wr_pos at = {.offset = 4};
+        snprintf(at.file, sizeof at.file, "%s", l.name[i]);
+        if (wr_pos_cmp(&at, &limit) > 0) continue;
+        rc = search_file(st, l.name[i], &limit, xid, &found, err);
+    }
+    logs_clear(&l);
+    return rc;
+}
+
+/* ------------------------------------------------------------------ */
+wr_code wr_source_stream(wr_source *s, const wr_pos *from, const wr_stream_sink *sink, wr_err *err) {
+    stream st = {.s = s, .sink = sink, .stop_asked_us = wr_mono_us()};
+    wr_catalogue_rollback(s->catalogue);
+    wr_code rc = WR_OK;
+    if (s->spool_dir) rc = wr_xa_spool_open(s->spool_dir, from, &st.spool, err);
+    wr_applier_env env = {.sink = sink, .catalogue = s->catalogue, .types = s->types, .flavor = s->flavor, .gtid = s->gtid, .spool = st.spool,
+                          .stats = &s->stats, .ctx = &st, .connection = aux_connection, .hunt = hunt};
+    if (rc == WR_OK) rc = wr_applier_new(&env, from, &st.applier, err);
+    if (rc == WR_OK) rc = open_dump(&st, from, err);
+    if (rc == WR_OK) rc = run(&st, from, err);
+    if (rc == WR_E_CANCELLED) rc = WR_OK; /* in a search, at the sink's wish */
+    if (st.applier) {
+        wr_err second = WR_ERR_INIT;
+        wr_code cut = wr_applier_cut(st.applier, rc == WR_OK ? err : &second);
+        if (rc == WR_OK) rc = cut;
+    }
+    wr_applier_free(st.applier);
+    wr_xa_spool_close(st.spool);
+    if (st.m) wr_my_disconnect(st.m);
+    if (st.aux) wr_my_disconnect(st.aux);
+    return rc;
+}
+
+void wr_source_stream_stats(const wr_source *s, wr_stream_stats *ret) {
+    ret->bytes = __atomic_load_n(&s->stats.bytes, __ATOMIC_RELAXED);
+    ret->events = __atomic_load_n(&s->stats.events, __ATOMIC_RELAXED);
+    ret->rows = __atomic_load_n(&s->stats.rows, __ATOMIC_RELAXED);
+    ret->transactions = __atomic_load_n(&s->stats.transactions, __ATOMIC_RELAXED);
+    ret->last_event_us = __atomic_load_n(&s->stats.last_event_us, __ATOMIC_RELAXED);
+    ret->last_packet_us = __atomic_load_n(&s->stats.last_packet_us, __ATOMIC_RELAXED);
+}
