@@ -42,56 +42,6 @@ static const flag flags[] = {
 };
 #define NFLAGS ((int)(sizeof flags / sizeof *flags))
 
-/* ------------------------------------------------------------------ small things the commands share */
-int wr_cli_fail(const wr_err *err) {
-    bool c = wr_cli_colour(2);
-    fprintf(stderr, "%sweir:%s %s\n", c ? "\033[1;31m" : "", c ? "\033[0m" : "", err->msg);
-    if (err->cure[0]) fprintf(stderr, "  way out: %s\n", err->cure);
-    return err->code == WR_E_CONFIG || err->code == WR_E_INVAL ? EXIT_USAGE : EXIT_FAILED;
-}
-
-bool wr_cli_colour(int fd) {
-    const char *no = getenv("NO_COLOR");
-    return isatty(fd) && !(no && *no);
-}
-
-static int min3(int a, int b, int c) { return a < b ? (a < c ? a : c) : b < c ? b : c; }
-
-const char *wr_cli_nearest(const char *word, const char *const *names, int n) {
-    enum { MAX = 64 };
-    size_t wl = strlen(word);
-    int best = 4;
-    const char *ret = NULL;
-    if (wl >= MAX) return NULL;
-    for (int k = 0; k < n; k++) {
-        size_t nl = strlen(names[k]);
-        if (nl >= MAX) continue;
-        int d[MAX][MAX];
-        for (size_t i = 0; i <= wl; i++) d[i][0] = (int)i;
-        for (size_t j = 0; j <= nl; j++) d[0][j] = (int)j;
-        for (size_t i = 1; i <= wl; i++)
-            for (size_t j = 1; j <= nl; j++) {
-                int cost = word[i - 1] != names[k][j - 1];
-                d[i][j] = min3(d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + cost);
-                if (i > 1 && j > 1 && word[i - 1] == names[k][j - 2] && word[i - 2] == names[k][j - 1] && d[i - 2][j - 2] + 1 < d[i][j]) d[i][j] = d[i - 2][j - 2] + 1;
-            }
-        int dist = d[wl][nl];
-        const char *leaf = strrchr(names[k], '.'); /* the right word in the wrong section */
-        const char *wleaf = strrchr(word, '.');
-        if (leaf && !strcmp(leaf + 1, wleaf ? wleaf + 1 : word)) dist = dist > 2 ? 2 : dist;
-        if (dist < best && dist * 2 <= (int)wl + 1) best = dist, ret = names[k];
-    }
-    return ret;
-}
-
-char *wr_cli_bytes(double b, char buf[32]) {
-    const char *u[] = {"B", "kB", "MB", "GB", "TB", "PB"};
-    int i = 0;
-    while (b >= 1000 && i < 5) b /= 1000, i++;
-    snprintf(buf, 32, i && b < 100 ? "%.1f %s" : "%.0f %s", b, u[i]);
-    return buf;
-}
-
 /* ------------------------------------------------------------------ help and arguments */
 static int usage(FILE *out) {
     fprintf(out, "Weir moves every change of MySQL and MariaDB databases into Apache Iceberg tables.\n\nUsage: weir COMMAND [flags]\n\n");

@@ -1,0 +1,115 @@
+/* weir.yaml: what is understood, and that each mistake is told with line, key and way out. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <string.h>
+#include <stdlib.h>
+
+#include "cli.h"
+
+static const char full[] = "name: shop\nhome: ./shop.weir\nsource:\n  url: mysql://we%69r@[::1]:23306\n  password_env: P\n  tls: verify\n"
+                           "  capture: ['shop\\..*', 'a\\.b']\n  exclude: ['shop\\.tmp_.*']\nmerge:\n  - {from: 'a_\\d+\\.t', to: a.t}\n"
+                           "types: {zero_date: epoch, time: string}\npolicy: {on_drop: mirror, rowless_change: stop}\n"
+                           "snapshot: {rows_per_second: 1000, parallel: 4}\nlake: {format_version: 2, commit: {every: 1.5s, bytes: 64MiB}}\n";
+
+static wr_code parse(const char *text, wr_config **c, wr_err *err) {
+    *err = (wr_err)WR_ERR_INIT;
+    *c = NULL;
+    return wr_config_parse(text, strlen(text), "/etc/weir/shop.yaml", c, err);
+}
+
+static void every_key_reaches_its_option(void **state) {
+    wr_config *c;
+    wr_err err;
+    assert_int_equal(parse(full, &c, &err), WR_OK);
+    const wr_pipeline_options *o = wr_config_options(c);
+    assert_string_equal(o->name, "shop");
+    assert_string_equal(o->home, "/etc/weir/shop.weir");
+    assert_string_equal(o->source.user, "weir");
+    assert_string_equal(o->source.host, "::1");
+    assert_int_equal(o->source.port, 23306);
+    assert_int_equal(o->source.tls, WR_TLS_VERIFY);
+    assert_int_equal(o->source.ncapture, 2);
+    assert_string_equal(o->source.capture[0], "shop\\..*");
+    assert_int_equal(o->source.nexclude, 1);
+    assert_int_equal(o->nmerge, 1);
+    assert_string_equal(o->merge[0].to, "a.t");
+    assert_int_equal(o->source.zero_date, WR_ZERO_EPOCH);
+    assert_int_equal(o->source.time_as, WR_TIME_STRING);
+    assert_int_equal(o->on_drop, WR_ON_DROP_MIRROR);
+    assert_int_equal(o->on_rowless, WR_ON_ROWLESS_STOP);
+    assert_int_equal(o->source.snapshot_rows_per_second, 1000);
+    assert_int_equal(o->snapshot_parallel, 4);
+    assert_int_equal(o->format_version, 2);
+    assert_int_equal(o->commit_every_us, 1500000);
+    assert_int_equal(o->commit_bytes, 64u << 20);
+    wr_config_free(c);
+}
+
+static void json_is_yaml(void **state) {
+    wr_config *c;
+    wr_err err;
+    assert_int_equal(parse("{\"name\":\"j\",\"home\":\"/tmp/j\",\"source\":{\"url\":\"mysql://u@h\",\"capture\":[\"a\\\\..*\"]},\"merge\":[],\"lake\":{\"commit\":{\"every\":\"1s\"}}}", &c, &err), WR_OK);
+    assert_string_equal(wr_config_options(c)->source.capture[0], "a\\..*");
+    assert_int_equal(wr_config_options(c)->source.port, 3306);
+    wr_config_free(c);
+}
+
+typedef struct mistake { const char *text, *msg, *cure; } mistake;
+
+static void each_mistake_is_named_with_its_cure(void **state) {
+    static const mistake m[] = {
+        {"name: a\nhoem: b\n", ":2: unknown key 'hoem'", "did you mean 'home'?"},
+        {"name: a\nsource: {captre: []}\n", "unknown key 'source.captre'", "source.capture"},
+        {"name: a\nlake: {commit: {evry: 1s}}\n", "unknown key 'lake.commit.evry'", "lake.commit.every"},
+        {"name: a\nname: b\n", "stands twice", ""},
+        {"name: a\nsource: {url: 'mysql://u:secret@h', capture: [x]}\n", "holds a password", "password_env"},
+        {"name: a\nsource: {url: 'mysql://h', capture: [x]}\n", "names no user", ""},
+        {"name: a\nsource: {url: 'mysql://u@h:99999', capture: [x]}\n", "is no port", ""},
+        {"name: a\nsource: {url: 'postgres://u@h', capture: [x]}\n", "must begin with mysql://", ""},
+        {"name: a\nsource: {url: 'mysql://u@h'}\n", "source.capture is missing", "shop"},
+        {"name: a\nsource: {url: 'mysql://u@h', capture: [x], tls: requird}\n", "'requird' is none of", "required"},
+        {"name: a\nsource: {url: 'mysql://u@h', capture: x}\n", "must be a list", ""},
+        {"name: a\nlake: {commit: {every: 10}}\n", "needs a unit", ""},
+        {"name: a\nlake: {format_version: 4}\n", "is not a whole number in 2-3", ""},
+        {"name: [a\n", "not YAML", ""},
+        {"", "is empty", ""},
+        {"name: a\nsource: {url: 'mysql://u@h', capture: [x], password_env: A, password_file: B}\n", "only one of", ""},
+        {"name: a\nsource: {url: 'mysql://u@h', capture: [x]}\nlake: {catalog: rest}\n", "not built yet", ""},
+        {"name: a\nsource: {url: 'mysql://u@h', capture: [x]}\nmerge: [{from: x}]\n", "needs both from and to", ""},
+    };
+    for (size_t i = 0; i < sizeof m / sizeof *m; i++) {
+        wr_config *c;
+        wr_err err;
+        assert_int_equal(parse(m[i].text, &c, &err), WR_E_CONFIG);
+        assert_non_null(strstr(err.msg, m[i].msg));
+        assert_non_null(strstr(err.cure, m[i].cure));
+        assert_null(strstr(err.msg, "secret"));
+    }
+}
+
+static void every_truncation_is_answered(void **state) {
+    for (size_t n = 0; n < sizeof full; n++) {
+        wr_config *c = NULL;
+        wr_err err = WR_ERR_INIT;
+        if (wr_config_parse(full, n, "x.yaml", &c, &err) == WR_OK) wr_config_free(c);
+        else assert_true(err.msg[0] != 0);
+    }
+}
+
+static void near_words_are_found_and_far_ones_are_not(void **state) {
+    const char *names[] = {"sync", "status", "tables"};
+    assert_string_equal(wr_cli_nearest("snyc", names, 3), "sync");
+    assert_string_equal(wr_cli_nearest("statsu", names, 3), "status");
+    assert_null(wr_cli_nearest("elephant", names, 3));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_key_reaches_its_option), cmocka_unit_test(json_is_yaml), cmocka_unit_test(each_mistake_is_named_with_its_cure),
+        cmocka_unit_test(every_truncation_is_answered), cmocka_unit_test(near_words_are_found_and_far_ones_are_not),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
