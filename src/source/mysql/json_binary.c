@@ -118,7 +118,7 @@ static void put_quoted(wr_buf *out, wr_slice s) {
     wr_buf_u8(out, '"');
 }
 
-void wr_json_print_double(wr_buf *out, double x) {
+void wr_my_json_print_double(wr_buf *out, double x) {
     char e[40];
     int prec = 0;
     /* the fewest digits that read back to the same double */
@@ -233,7 +233,7 @@ static wr_code put_scalar(jdoc *d, jval v, wr_buf *out) {
         case J_DOUBLE: {
             double x;
             memcpy(&x, &u, 8);
-            wr_json_print_double(out, x);
+            wr_my_json_print_double(out, x);
             break;
         }
         default: wr_buf_printf(out, "%llu", (unsigned long long)u); break;
@@ -281,7 +281,7 @@ static wr_code put_value(jdoc *d, jval v, wr_buf *out, int depth) {
     return WR_OK;
 }
 
-wr_code wr_json_print(wr_slice doc, wr_buf *out, wr_err *err) {
+wr_code wr_my_json_print(wr_slice doc, wr_buf *out, wr_err *err) {
     if (doc.n == 0) {
         wr_buf_put(out, "null", 4);
         return wr_buf_check(out, "JSON text", err);
@@ -535,7 +535,7 @@ static wr_code patched(jdoc *d, wr_arena *a, wr_slice doc, wr_slice diffs, wr_bu
     return tree_print(d, root, out, 0);
 }
 
-wr_code wr_json_print_patched(wr_slice doc, wr_slice diffs, wr_buf *out, wr_err *err) {
+wr_code wr_my_json_print_patched(wr_slice doc, wr_slice diffs, wr_buf *out, wr_err *err) {
     wr_arena *a = wr_arena_new(0);
     if (!a) return wr_nomem(err, "JSON document", 0);
     jdoc d = {err, 2 * (doc.n + diffs.n) + 64};
