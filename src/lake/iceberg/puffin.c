@@ -10,6 +10,8 @@
 #include "weir/base/sum.h"
 #include "weir/io.h"
 
+#define FIELD_ROW_POSITION 2147483645 /* reserved: _pos, what a deletion vector is about */
+
 static const uint8_t file_magic[4] = {'P', 'F', 'A', '1'};
 static const uint8_t dv_magic[4] = {0xD1, 0xD3, 0x39, 0x64};
 
@@ -24,8 +26,8 @@ static wr_code put_dv(wr_ice_dv *dv, wr_buf *out, wr_err *err) {
     roaring_bitmap_t *packed = roaring_bitmap_copy(dv->bitmap);
     if (!packed) return wr_nomem(err, "deletion vector", 1);
     roaring_bitmap_run_optimize(packed);
-    size_t bitmap_n = roaring_bitmap_portable_size_in_bytes(packed), vector_n = 8 + 4 + bitmap_n;
     dv->cardinality = roaring_bitmap_get_cardinality(packed);
+    size_t bitmap_n = roaring_bitmap_portable_size_in_bytes(packed), vector_n = 8 + (dv->cardinality > 0 ? 4 + bitmap_n : 0);
     dv->offset = (int64_t)out->n;
     wr_code rc = WR_OK;
     if (vector_n > INT32_MAX - 8) {
@@ -53,7 +55,7 @@ static bool add_blob_meta(cJSON *blobs, const wr_ice_dv *dv) {
     char card[24];
     snprintf(card, sizeof card, "%" PRIu64, dv->cardinality);
     return wr_json_push(blobs, b) && wr_json_set_str(b, "type", "deletion-vector-v1") && (fields = wr_json_array(b, "fields")) &&
-           wr_json_push(fields, wr_json_num(WR_FIELD_POS)) && wr_json_set_num(b, "snapshot-id", -1) && wr_json_set_num(b, "sequence-number", -1) &&
+           wr_json_push(fields, wr_json_num(FIELD_ROW_POSITION)) && wr_json_set_num(b, "snapshot-id", -1) && wr_json_set_num(b, "sequence-number", -1) &&
            wr_json_set_num(b, "offset", dv->offset) && wr_json_set_num(b, "length", dv->size) && (props = wr_json_object(b, "properties")) &&
            wr_json_set_str(props, "referenced-data-file", dv->referenced) && wr_json_set_str(props, "cardinality", card);
 }
