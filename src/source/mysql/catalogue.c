@@ -258,8 +258,14 @@ wr_code wr_catalogue_each(wr_catalogue *c, wr_code (*fn)(void *ctx, const wr_my_
 }
 
 /* ------------------------------------------------------------------ questions */
+/* In the middle of a swap a captured table is there under a helper's name, and its rows are still its rows: the captured table whose record r is,
+ * unchanged since, or NULL. */
+static wr_entry *away_table(const wr_catalogue *c, const wr_entry *r) { return r->t->away_of && !r->t->doubt && r->t->version == 1 ? wr_catalogue_by_id_(c, r->t->away_of) : NULL; }
+
 const wr_my_table *wr_catalogue_find(const wr_catalogue *c, const char *db, const char *name) {
-    const wr_entry *e = wr_catalogue_entry_(c, db, name);
+    wr_entry *e = wr_catalogue_entry_(c, db, name);
+    if (e && (e = away_table(c, e))) return e->written = true, e->t;
+    e = wr_catalogue_entry_(c, db, name);
     return e && e->t->captured && !e->away ? e->t : NULL;
 }
 
@@ -282,7 +288,7 @@ bool wr_catalogue_wants_(const wr_catalogue *c, const char *db, const char *name
 
 bool wr_catalogue_captured(const wr_catalogue *c, const char *db, const char *name) {
     const wr_entry *e = wr_catalogue_entry_(c, db, name);
-    return e ? e->t->captured : wr_catalogue_wants_(c, db, name);
+    return e ? e->t->captured || away_table(c, e) : wr_catalogue_wants_(c, db, name);
 }
 
 /* ------------------------------------------------------------------ databases */
@@ -310,7 +316,7 @@ static wr_code on_database(void *ctx, MYSQL_ROW row, unsigned long *lengths, uns
 }
 
 wr_code wr_catalogue_database_(wr_catalogue *c, MYSQL *m, const char *db, const wr_my_table **ret, wr_err *err) {
-    wr_entry *e = wr_catalogue_entry_(c, db, "");
+    const wr_entry *e = wr_catalogue_entry_(c, db, "");
     if (!e && m) {
         WR_AUTO char *quoted = wr_malloc(strlen(db) * 2 + 1);
         if (!quoted) return wr_nomem(err, "query", strlen(db));

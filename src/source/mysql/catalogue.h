@@ -28,7 +28,8 @@ wr_code wr_catalogue_new(const wr_capture *capture, wr_my_types types, wr_flavor
 void wr_catalogue_free(wr_catalogue *c);
 
 /* Reads definitions from information_schema: all captured tables (db = NULL), or one table. Every BASE TABLE, views and sequences left out. *ret_tables: owned array of
- * owned tables, finished, without a table id, columns numbered from 1; helpers of online schema changes have captured = false. With a name: also a table that is not captured; *ret_n = 0 when there is
+ * owned tables, finished, without a table id, columns numbered from 1; helpers of online schema changes have captured = false, and so have MariaDB's sequences, which have no
+ * columns here: their rows are in the binlog and must be passed over. With a name: also a table that is not captured; *ret_n = 0 when there is
  * no such table. Needs only SELECT on the tables concerned. */
 wr_code wr_catalogue_read_server(MYSQL *m, const wr_capture *capture, wr_my_types types, wr_flavor flavor, const char *db, const char *name,
                                  wr_my_table ***ret_tables, int *ret_n, wr_err *err);
@@ -41,6 +42,8 @@ wr_code wr_catalogue_add(wr_catalogue *c, wr_my_table *t, wr_err *err);
  * The stream calls commit after every sink.commit that succeeded, and rollback before sink.abort and whenever it starts. */
 void wr_catalogue_commit(wr_catalogue *c);
 void wr_catalogue_rollback(wr_catalogue *c);
+/* The server was restarted at this place of the binlog (a format description event with a creation time): its temporary tables are gone. */
+void wr_catalogue_server_started(wr_catalogue *c);
 void wr_catalogue_set_next_id(wr_catalogue *c, uint32_t next_table_id);
 wr_code wr_catalogue_restore(wr_catalogue *c, const wr_ddl *ddl, wr_err *err);
 wr_code wr_catalogue_each(wr_catalogue *c, wr_code (*fn)(void *ctx, const wr_my_table *t, wr_err *err), void *ctx, wr_err *err);

@@ -12,6 +12,7 @@
 typedef struct wr_entry {
     wr_my_table *t;
     bool away;   /* captured, and under a helper's name right now: a remembered table has away_of == t->id */
+    bool written; /* rows came for it while it was away */
     int refs;
 } wr_entry;
 

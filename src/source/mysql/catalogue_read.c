@@ -46,7 +46,8 @@ static void put_literal(MYSQL *m, wr_buf *b, const char *s) {
 static wr_code on_table(void *ctx, MYSQL_ROW row, unsigned long *lengths, unsigned ncols, wr_err *err) {
     reading *r = ctx;
     if (!row[0] || !row[1] || !row[2]) return WR_OK;
-    if (strcmp(row[2], "BASE TABLE") != 0 && strcmp(row[2], "SYSTEM VERSIONED") != 0) return WR_OK;
+    bool sequence = strcmp(row[2], "SEQUENCE") == 0;
+    if (strcmp(row[2], "BASE TABLE") != 0 && strcmp(row[2], "SYSTEM VERSIONED") != 0 && !sequence) return WR_OK;
     if (!r->everything && !wr_capture_matches(r->capture, row[0], row[1])) return WR_OK;
     if (r->all.n == r->all.cap) {
         int cap = r->all.cap ? r->all.cap * 2 : 64;
@@ -62,7 +63,8 @@ static wr_code on_table(void *ctx, MYSQL_ROW row, unsigned long *lengths, unsign
     bool ok = set_text(&t->db, row[0]) && set_text(&t->name, row[1]) && set_text(&t->engine, row[3]);
     if (row[4]) ok = ok && set_text(&t->collation, row[4]) && set_text(&t->charset, wr_my_charset_of(row[4], buf));
     t->versioned = strcmp(row[2], "SYSTEM VERSIONED") == 0;
-    t->captured = wr_capture_matches(r->capture, row[0], row[1]);
+    t->captured = !sequence && wr_capture_matches(r->capture, row[0], row[1]);
+    t->away_of = sequence; /* until the columns are read */
     return ok ? WR_OK : wr_nomem(err, "table definition", 256);
 }
 
@@ -149,7 +151,7 @@ static wr_my_col *add_col(wr_my_table *t) {
 static wr_code on_column(void *ctx, MYSQL_ROW row, unsigned long *lengths, unsigned ncols, wr_err *err) {
     reading *r = ctx;
     wr_my_table *t = row[C_TABLE] ? wr_map_get(r->by_name, wr_slice_str(row[C_TABLE])) : NULL;
-    if (!t || !row[C_NAME] || !row[C_TYPE]) return WR_OK;
+    if (!t || t->away_of || !row[C_NAME] || !row[C_TYPE]) return WR_OK;
     wr_my_col *c = add_col(t);
     if (!c || !(c->name = wr_strdup(row[C_NAME]))) return wr_nomem(err, "column definition", sizeof *c);
     wr_code rc = wr_ddl_type_from_server(row[C_TYPE], row[C_CHARSET], row[C_COLLATION], &r->sv, c, err);
@@ -164,18 +166,15 @@ static wr_code on_column(void *ctx, MYSQL_ROW row, unsigned long *lengths, unsig
     return server_default(c, &r->sv, row[C_DEFAULT], extra, err);
 }
 
-/* A table WITH SYSTEM VERSIONING that names no period columns has two that information_schema does not show and the binlog does (measured, 10.11):
- * always the last ones, always in this order. */
+/* A table WITH SYSTEM VERSIONING that names no period columns has two that information_schema does not show and the binlog does. */
 static wr_code add_period(wr_my_table *t, const wr_ddl_server *sv, wr_err *err) {
     if (!t->versioned) return WR_OK;
     for (int i = 0; i < t->ncols; i++)
         if (t->cols[i].hidden) return WR_OK;
-    static const char *const names[] = {"row_start", "row_end"};
     for (int i = 0; i < 2; i++) {
         wr_my_col *c = add_col(t);
-        if (!c || !(c->name = wr_strdup(names[i]))) return wr_nomem(err, "column definition", sizeof *c);
-        WR_TRY(wr_ddl_type_from_server("timestamp(6)", NULL, NULL, sv, c, err));
-        c->not_null = c->hidden = c->generated = c->stored = true;
+        if (!c) return wr_nomem(err, "column definition", sizeof *c);
+        WR_TRY(wr_my_period_column(c, i == 1, sv, err));
     }
     return WR_OK;
 }
@@ -293,10 +292,14 @@ wr_code wr_catalogue_read_server(MYSQL *m, const wr_capture *capture, wr_my_type
     if (rc == WR_OK && name && r.all.n) rc = mark_one_helper(&r, m, err);
     for (int i = 0; rc == WR_OK && i < r.all.n; i++) {
         wr_my_table *t = r.all.t[i];
+        bool sequence = t->away_of;
+        t->away_of = 0;
+        t->version = 1;
+        t->next_col_id = 1;
+        if (sequence) continue;
         if (t->ncols == 0) rc = wr_fail(err, WR_E_SCHEMA, WR_RETRY_SOON, "table %s.%s: information_schema shows no columns: it is being changed, or cannot be opened", t->db, t->name);
         for (int k = 0; k < t->ncols; k++) t->cols[k].id = k + 1;
         t->next_col_id = t->ncols + 1;
-        t->version = 1;
         if (rc == WR_OK) rc = wr_my_table_finish(t, types, NULL, err);
     }
     if (rc != WR_OK) {

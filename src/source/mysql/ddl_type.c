@@ -602,3 +602,11 @@ wr_code wr_ddl_type_convert(wr_my_col *c, const wr_ddl_server *sv, const char *c
     }
     return wr_ddl_type_resolve(&ty, sv, NULL, NULL, c, err);
 }
+
+wr_code wr_my_period_column(wr_my_col *c, bool end, const wr_ddl_server *sv, wr_err *err) {
+    c->name = wr_strdup(end ? "row_end" : "row_start");
+    if (!c->name) return wr_nomem(err, "column definition", 16);
+    WR_TRY(wr_ddl_type_from_server("timestamp(6)", NULL, NULL, sv, c, err));
+    c->not_null = c->hidden = true;
+    return WR_OK;
+}

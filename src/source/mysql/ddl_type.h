@@ -59,6 +59,10 @@ wr_code wr_ddl_type_from_server(const char *column_type, const char *charset, co
 /* Converts a text column as CONVERT TO CHARACTER SET does. */
 wr_code wr_ddl_type_convert(wr_my_col *c, const wr_ddl_server *sv, const char *charset, const char *collation, wr_err *err);
 
+/* row_start or row_end of a table WITH SYSTEM VERSIONING that names no period columns: hidden, the last two in the binlog whatever is added later (measured, MariaDB
+ * 10.11). Not `generated`, which tells them from period columns with names of their own. c is zero before. */
+wr_code wr_my_period_column(wr_my_col *c, bool end, const wr_ddl_server *sv, wr_err *err);
+
 int wr_my_charset_maxlen(const char *charset);              /* bytes per character; 1 when unknown */
 const char *wr_my_charset_alias(const char *charset);       /* lower case; utf8 -> utf8mb3; static or the argument */
 const char *wr_my_default_collation(const char *charset, const wr_ddl_server *sv); /* NULL when unknown */

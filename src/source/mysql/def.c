@@ -297,7 +297,7 @@ wr_code wr_my_table_to_json(const wr_my_table *t, wr_buf *b, wr_err *err) {
     put_num(b, "like_of", t->like_of);
     put_num(b, "like_next", t->like_next);
     put_num(b, "away_of", t->away_of);
-    put_flag(b, "doubt", t->doubt);
+    put_num(b, "doubt", t->doubt);
     wr_buf_printf(b, ",\"columns\":[");
     for (int i = 0; i < t->ncols; i++) {
         if (i) wr_buf_u8(b, ',');
@@ -464,7 +464,7 @@ wr_code wr_my_table_from_json(wr_slice json, wr_my_types types, wr_my_table **re
     t->like_of = (uint32_t)rd_num(&r, "like_of", 0, UINT32_MAX);
     t->like_next = (int32_t)rd_num(&r, "like_next", 0, INT32_MAX);
     t->away_of = (uint32_t)rd_num(&r, "away_of", 0, UINT32_MAX);
-    t->doubt = rd_flag(&r, "doubt");
+    t->doubt = (uint8_t)rd_num(&r, "doubt", 0, 3);
     const cJSON *list = field(&r, "columns");
     int n = cJSON_IsArray(list) ? cJSON_GetArraySize(list) : -1;
     if (n < 0 || n > COLS_MAX) r.bad = "columns";

@@ -35,6 +35,11 @@ typedef struct wr_my_col {
     int key_ord;              /* 1.. in the PRIMARY KEY */
 } wr_my_col;
 
+typedef enum wr_my_doubt {
+    WR_MY_DOUBT_TOOL = 1,     /* nothing shows that a known tool copies the rows */
+    WR_MY_DOUBT_RESHAPED = 2, /* keys, partitions, checks: a tool's INSERT IGNORE may have left rows out */
+} wr_my_doubt;
+
 typedef struct wr_my_table {
     uint32_t id;              /* wr_ddl.table */
     uint32_t version;         /* wr_schema.version */
@@ -51,7 +56,7 @@ typedef struct wr_my_table {
     uint32_t like_of;         /* captured table whose column ids this one shares (CREATE ... LIKE), 0 = none */
     int32_t like_next;        /* ids below it are the shared ones */
     uint32_t away_of;         /* this is captured table `away_of` under a helper's name, in the middle of a swap; 0 = no */
-    bool doubt;               /* its rows may differ from those of like_of in more than its columns: a swap needs a reload */
+    uint8_t doubt;            /* wr_my_doubt: its rows may differ from those of like_of in more than its columns, so a swap needs a reload */
     /* derived, made by wr_my_table_finish: */
     wr_schema *schema;        /* lake schema; columns in table order without hidden ones */
     int *lake_col;            /* [ncols] index into schema or -1 */
