@@ -101,8 +101,14 @@ static void put_label(wr_buf *b, const wr_my_col *c, int i) {
     wr_buf_printf(b, "'");
 }
 
-/* ENUM's order is that of its numbers, while comparisons with < and > go by text and use no index: name the labels instead. */
-static bool by_labels(const wr_my_col *c) { return c->kind == MY_ENUM && c->nlabels > 0 && c->nlabels <= LABELS_MAX && (!c->charset || strcmp(c->charset, "binary") != 0); }
+/* ENUM's order is that of its numbers, while comparisons with < and > go by text and use no index: name the labels instead. Not when a label may equal
+ * the '' that an invalid value (number 0) shows: the condition would find those rows again. */
+static bool by_labels(const wr_my_col *c) {
+    if (c->kind != MY_ENUM || c->nlabels == 0 || c->nlabels > LABELS_MAX || (c->charset && strcmp(c->charset, "binary") == 0)) return false;
+    for (int i = 0; i < c->nlabels; i++)
+        if ((unsigned char)c->labels[i][0] <= ' ') return false;
+    return true;
+}
 
 static wr_code put_eq(wr_buf *b, const wr_my_col *c, wr_slice v, wr_err *err) {
     if (c->kind == MY_ENUM || c->kind == MY_SET) {

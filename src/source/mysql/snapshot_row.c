@@ -18,7 +18,7 @@ typedef enum code {
     C_DECIMAL, C_DIGITS,             /* text to int128, text to text without leading zeros */
     C_BIT_BOOL, C_BIT_LONG, C_BIT_DECIMAL,
     C_DATE, C_DATETIME, C_TIME,
-    C_TEXT, C_BYTES, C_GEOMETRY, C_LOWER,
+    C_TEXT, C_PADDED, C_BYTES, C_GEOMETRY, C_LOWER,
 } code;
 
 typedef struct op {
@@ -86,7 +86,7 @@ static wr_code choose(op *o, wr_type type, const wr_my_col *c, wr_err *err) {
     return WR_OK;
 }
 
-wr_code wr_snap_plan_new(const wr_my_table *t, wr_my_types types, const wr_my_key *key, wr_snap_plan **ret, wr_err *err) {
+wr_code wr_snap_plan_new(const wr_my_table *t, wr_my_types types, const wr_my_key *key, bool padded, wr_snap_plan **ret, wr_err *err) {
     size_t bytes = sizeof(wr_snap_plan) + ((size_t)t->schema->ncols + WR_KEY_PARTS_MAX) * sizeof(op);
     wr_snap_plan *p = wr_calloc(1, bytes);
     if (!p) return wr_nomem(err, "a table's reading plan", bytes);
@@ -97,6 +97,7 @@ wr_code wr_snap_plan_new(const wr_my_table *t, wr_my_types types, const wr_my_ke
         if (t->lake_col[i] < 0) continue;
         if (t->lake_col[i] != p->n) rc = wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "the definition of %s.%s orders its lake columns differently", t->db, t->name);
         else rc = choose(&p->op[p->n], t->schema->cols[p->n].type, &t->cols[i], err);
+        if (padded && t->cols[i].kind == MY_CHAR) p->op[p->n].code = C_PADDED;
         for (int k = 0; k < key->n; k++)
             if (key->col[k] == &t->cols[i]) p->key_op[k] = p->n;
         p->n++;
@@ -302,6 +303,16 @@ __attribute__((noinline)) static wr_code slow_value(const wr_snap_plan *p, const
     return wr_buf_check(out, "a row", err);
 }
 
+/* The value without trailing blanks, as the server cuts it and as the binlog has it. */
+static size_t unpadded(const char *charset, const uint8_t *v, size_t n) {
+    static const uint8_t be[4] = {0, 0, 0, ' '}, le[2] = {' ', 0};
+    bool two = charset && (strcmp(charset, "ucs2") == 0 || strcmp(charset, "utf16") == 0), four = charset && strcmp(charset, "utf32") == 0;
+    const uint8_t *blank = two ? be + 2 : four ? be : charset && strcmp(charset, "utf16le") == 0 ? le : be + 3;
+    size_t w = two || blank == le ? 2 : four ? 4 : 1;
+    while (n >= w && memcmp(v + n - w, blank, w) == 0) n -= w;
+    return n;
+}
+
 __attribute__((noinline)) static wr_code slow_text(const op *o, const uint8_t *v, size_t n, wr_buf *out, wr_err *err) {
     size_t at = out->n;
     wr_buf_u32(out, 0);
@@ -394,6 +405,9 @@ wr_code wr_snap_plan_row(const wr_snap_plan *pl, const uint8_t *packet, size_t n
             d += 8;
             break;
         }
+        case C_PADDED:
+            vn = unpadded(o->col->charset, v, vn);
+            /* fall through */
         case C_TEXT:
             if (!o->ascii || !all_ascii(v, vn)) {
                 out->n = (size_t)(d - out->p);
