@@ -73,8 +73,8 @@ static wr_code point_ref(wr_plan *p, const char *ref, int64_t snapshot_id, int64
     bool ok = r && wr_json_set_num(r, "snapshot-id", snapshot_id) && (wr_json_str(r, "type") || wr_json_set_str(r, "type", "branch"));
     if (ok && strcmp(ref, WR_ICE_MAIN) == 0) {
         cJSON *log = wr_json_array(p->doc, "snapshot-log"), *entry = cJSON_CreateObject();
-        ok = wr_json_set_num(p->doc, "current-snapshot-id", snapshot_id) && wr_json_push(log, entry) && wr_json_set_num(entry, "timestamp-ms", ts) &&
-             wr_json_set_num(entry, "snapshot-id", snapshot_id);
+        ok = wr_json_push(log, entry) && wr_json_set_num(entry, "timestamp-ms", ts) && wr_json_set_num(entry, "snapshot-id", snapshot_id) &&
+             wr_json_set_num(p->doc, "current-snapshot-id", snapshot_id);
     }
     return ok ? WR_OK : wr_nomem(err, "refs", 1);
 }
