@@ -1,16 +1,19 @@
 /* Runs a history of commits against src/lake/iceberg, as JSON lines from standard input: the C half of
- * tests/integration/test_iceberg_bytes.py, which makes up the history and judges the result with readers that are not ours.
+ * tests/integration/test_iceberg_bytes.py, which makes up the history and judges the result with readers that are not
+ * ours.
  *
  *   ice_driver CATALOG WAREHOUSE STATE < commands
  *
  * One object per line, one answer per line ({"ok":true,...} or {"error":code,"message":...}):
  *   {"op":"commit","edits":[EDIT...],"progress":{"pipeline":"p","offset":7}}
- *   {"op":"live","ns":..,"name":..,"ref":"main"}   -> {"files":[{"path","records","sequence","first_row_id","deleted":[..]}], "schema":{..}}
+ *   {"op":"live","ns":..,"name":..,"ref":"main"}   ->
+ * {"files":[{"path","records","sequence","first_row_id","deleted":[..]}], "schema":{..}}
  *   {"op":"forget"}                                 all table objects are loaded again from the catalog
  *   {"op":"fault","spec":"ice.sql:1:fail"}
- * EDIT: ns, name; create + version + schema (schema JSON); ref; restart; publish; set_current; drop; rename [ns,name]; props {k:v};
- *   summary {k:v}; schema; insert [[row...]...] one data file each; delete {"<file number>":[positions]} added to those deleted before;
- *   remove [file numbers]; no_snapshot. Files are numbered per table from 0 in the order of insertion.
+ * EDIT: ns, name; create + version + schema (schema JSON); ref; restart; publish; set_current; drop; rename [ns,name];
+ * props {k:v}; summary {k:v}; schema; insert [[row...]...] one data file each; delete {"<file number>":[positions]}
+ * added to those deleted before; remove [file numbers]; no_snapshot. Files are numbered per table from 0 in the order
+ * of insertion.
  */
 #include <cjson/cJSON.h>
 #include <inttypes.h>
@@ -26,9 +29,28 @@
 #include "weir/base/mem.h"
 #include "weir/io.h"
 
-typedef struct data_file { char *path; roaring_bitmap_t *dead; char **delete_paths; int ndeletes; bool gone; } data_file;
-typedef struct table { char *ns, *name; wr_ice_table *ice; wr_schema *schema; data_file *files; int nfiles; } table;
-typedef struct driver { const char *warehouse; wr_ice_catalog *catalog; wr_state *state; wr_engine *engine; table **tables; int ntables; } driver;
+typedef struct data_file {
+    char *path;
+    roaring_bitmap_t *dead;
+    char **delete_paths;
+    int ndeletes;
+    bool gone;
+} data_file;
+typedef struct table {
+    char *ns, *name;
+    wr_ice_table *ice;
+    wr_schema *schema;
+    data_file *files;
+    int nfiles;
+} table;
+typedef struct driver {
+    const char *warehouse;
+    wr_ice_catalog *catalog;
+    wr_state *state;
+    wr_engine *engine;
+    table **tables;
+    int ntables;
+} driver;
 
 static void die(const char *what) {
     fprintf(stderr, "ice_driver: %s\n", what);
@@ -52,19 +74,33 @@ static void parse_value(wr_type t, const cJSON *j, wr_value *v, wr_buf *scratch)
     if (v->null) return;
     const char *s = cJSON_IsString(j) ? j->valuestring : NULL;
     switch ((wr_kind)t.kind) {
-    case WR_BOOL: v->b = cJSON_IsTrue(j); break;
+    case WR_BOOL:
+        v->b = cJSON_IsTrue(j);
+        break;
     case WR_INT:
-    case WR_DATE: v->i32 = s ? (int32_t)strtol(s, NULL, 10) : (int32_t)j->valuedouble; break;
+    case WR_DATE:
+        v->i32 = s ? (int32_t)strtol(s, NULL, 10) : (int32_t)j->valuedouble;
+        break;
     case WR_LONG:
     case WR_TIMESTAMP:
-    case WR_TIMESTAMPTZ: v->i64 = s ? strtoll(s, NULL, 10) : (int64_t)j->valuedouble; break;
-    case WR_FLOAT: v->f32 = s ? strtof(s, NULL) : (float)j->valuedouble; break;
-    case WR_DOUBLE: v->f64 = s ? strtod(s, NULL) : j->valuedouble; break;
+    case WR_TIMESTAMPTZ:
+        v->i64 = s ? strtoll(s, NULL, 10) : (int64_t)j->valuedouble;
+        break;
+    case WR_FLOAT:
+        v->f32 = s ? strtof(s, NULL) : (float)j->valuedouble;
+        break;
+    case WR_DOUBLE:
+        v->f64 = s ? strtod(s, NULL) : j->valuedouble;
+        break;
     case WR_DECIMAL:
         if (!s || wr_decimal_parse(s, strlen(s), t, &v->dec, &err) != WR_OK) die("decimal");
         break;
-    case WR_STRING: v->s = wr_slice_str(s ? s : ""); break;
-    case WR_BINARY: v->s = wr_slice_str(s ? s : ""); break;
+    case WR_STRING:
+        v->s = wr_slice_str(s ? s : "");
+        break;
+    case WR_BINARY:
+        v->s = wr_slice_str(s ? s : "");
+        break;
     case WR_FLOATS: {
         size_t at = scratch->n;
         const cJSON *e;
@@ -88,8 +124,10 @@ static wr_code append_row(wr_batch *b, const wr_schema *s, const cJSON *row, wr_
     cJSON_ArrayForEach(j, row) {
         wr_value v;
         parse_value(s->cols[i].type, j, &v, &scratch);
-        if (v.null) wr_row_put_null(&out, at, i);
-        else wr_row_put(&out, at, i, s->cols[i].type, &v);
+        if (v.null)
+            wr_row_put_null(&out, at, i);
+        else
+            wr_row_put(&out, at, i, s->cols[i].type, &v);
         i++;
     }
     return wr_batch_append(b, wr_buf_view(&out), err);
@@ -196,20 +234,29 @@ static wr_code need_table(driver *d, const cJSON *e, table **ret, wr_err *err) {
 }
 
 /* ------------------------------------------------------------------ edits */
-typedef struct work { table *t; wr_ice_edit e; const char **sk, **sv, **pk, **pv; wr_ice_dv *dvs; int ndvs; wr_schema *schema; int first_new; } work;
+typedef struct work {
+    table *t;
+    wr_ice_edit e;
+    const char **sk, **sv, **pk, **pv;
+    wr_ice_dv *dvs;
+    int ndvs;
+    wr_schema *schema;
+    int first_new;
+} work;
 
 static void pairs(const cJSON *o, const char ***keys, const char ***vals, int *n) {
     int size = cJSON_GetArraySize(o);
     *keys = must(wr_calloc((size_t)size, sizeof **keys)), *vals = must(wr_calloc((size_t)size, sizeof **vals)), *n = 0;
     const cJSON *v;
-    cJSON_ArrayForEach(v, o) (*keys)[*n] = v->string, (*vals)[(*n)++] = v->valuestring;
+    cJSON_ArrayForEach(v, o)(*keys)[*n] = v->string, (*vals)[(*n)++] = v->valuestring;
 }
 
 static wr_code write_data(driver *d, table *t, const wr_schema *s, const cJSON *rows, wr_ice_file **ret, wr_err *err) {
     wr_batch *b = NULL;
     wr_parquet_file pf = {0};
     static int number;
-    WR_AUTO char *uri = must(wr_asprintf("%s/data/%08d-%d.parquet", wr_ice_location(t->ice), number++, (int)getpid())), *local = NULL;
+    WR_AUTO char *uri = must(wr_asprintf("%s/data/%08d-%d.parquet", wr_ice_location(t->ice), number++, (int)getpid())),
+                 *local = NULL;
     WR_TRY(wr_ice_local_path(uri, &local, err));
     WR_AUTO char *folder = must(wr_strndup(local, (size_t)(strrchr(local, '/') - local)));
     WR_TRY(wr_mkdirs(folder, err));
@@ -237,16 +284,24 @@ static wr_code prepare(driver *d, const cJSON *j, work *w, wr_err *err) {
         WR_AUTO char *s = must(cJSON_PrintUnformatted(schema));
         WR_TRY(wr_schema_from_json(wr_slice_str(s), &w->schema, err));
     }
-    *e = (wr_ice_edit){.table = t->ice, .ref = text(j, "ref", WR_ICE_MAIN), .restart_ref = flag(j, "restart"), .schema = w->schema,
-                       .set_current_schema = flag(j, "set_current"), .publish = flag(j, "publish"), .no_snapshot = flag(j, "no_snapshot"),
-                       .create = flag(j, "create"), .drop = flag(j, "drop"),
-                       .new_ns = rename ? cJSON_GetArrayItem(rename, 0)->valuestring : NULL, .new_name = rename ? cJSON_GetArrayItem(rename, 1)->valuestring : NULL};
+    *e = (wr_ice_edit){.table = t->ice,
+                       .ref = text(j, "ref", WR_ICE_MAIN),
+                       .restart_ref = flag(j, "restart"),
+                       .schema = w->schema,
+                       .set_current_schema = flag(j, "set_current"),
+                       .publish = flag(j, "publish"),
+                       .no_snapshot = flag(j, "no_snapshot"),
+                       .create = flag(j, "create"),
+                       .drop = flag(j, "drop"),
+                       .new_ns = rename ? cJSON_GetArrayItem(rename, 0)->valuestring : NULL,
+                       .new_name = rename ? cJSON_GetArrayItem(rename, 1)->valuestring : NULL};
     if (e->restart_ref)
         for (int i = 0; i < t->nfiles; i++) t->files[i].gone = true;
     pairs(get(j, "summary"), &w->sk, &w->sv, &e->nsummary);
     pairs(get(j, "props"), &w->pk, &w->pv, &e->nprops);
     e->summary_keys = w->sk, e->summary_vals = w->sv, e->prop_keys = w->pk, e->prop_vals = w->pv;
-    int nins = cJSON_GetArraySize(get(j, "insert")), ndel = cJSON_GetArraySize(del), nrem = cJSON_GetArraySize(get(j, "remove"));
+    int nins = cJSON_GetArraySize(get(j, "insert")), ndel = cJSON_GetArraySize(del),
+        nrem = cJSON_GetArraySize(get(j, "remove"));
     int total_deletes = 0;
     for (int i = 0; i < t->nfiles; i++) total_deletes += t->files[i].ndeletes;
     e->added = must(wr_calloc((size_t)(nins + ndel) + 1, sizeof *e->added));
@@ -330,7 +385,10 @@ static wr_code op_commit(driver *d, const cJSON *j, wr_err *err) {
         i++;
     }
     wr_pos pos = {.file = "binlog.000001", .offset = 4711};
-    wr_ice_progress progress = {.pipeline = text(p, "pipeline", NULL), .offset = p ? (uint64_t)get(p, "offset")->valuedouble : 0, .pos = &pos, .event_time_us = 5};
+    wr_ice_progress progress = {.pipeline = text(p, "pipeline", NULL),
+                                .offset = p ? (uint64_t)get(p, "offset")->valuedouble : 0,
+                                .pos = &pos,
+                                .event_time_us = 5};
     if (rc == WR_OK) rc = wr_ice_commit(d->catalog, d->state, edits, n, p ? &progress : NULL, err);
     for (int k = 0; k < i && rc == WR_OK; k++) settle(&w[k]);
     for (int k = 0; k < i; k++) work_clear(&w[k]);
@@ -417,7 +475,8 @@ int main(int argc, char **argv) {
     driver d = {.warehouse = argv[2]};
     wr_err err = WR_ERR_INIT;
     wr_engine_options opts = {0};
-    if (wr_mkdirs(argv[2], &err) != WR_OK || wr_state_open(argv[3], &d.state, &err) != WR_OK || wr_engine_open(&opts, &d.engine, &err) != WR_OK ||
+    if (wr_mkdirs(argv[2], &err) != WR_OK || wr_state_open(argv[3], &d.state, &err) != WR_OK ||
+        wr_engine_open(&opts, &d.engine, &err) != WR_OK ||
         wr_ice_catalog_open(argv[1], false, &d.catalog, &err) != WR_OK)
         die(err.msg);
     char *line = NULL;

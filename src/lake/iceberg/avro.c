@@ -9,11 +9,11 @@
 #include "weir/base/arena.h"
 #include "weir/base/mem.h"
 
-#define BLOCK_BYTES (64u << 10)          /* a block is written when its rows exceed this */
-#define BLOCK_BYTES_MAX (64u << 20)      /* a block larger than this after decompression is refused */
-#define RECORD_BYTES_MAX (64u << 20)     /* memory of one decoded record */
+#define BLOCK_BYTES (64u << 10)      /* a block is written when its rows exceed this */
+#define BLOCK_BYTES_MAX (64u << 20)  /* a block larger than this after decompression is refused */
+#define RECORD_BYTES_MAX (64u << 20) /* memory of one decoded record */
 #define SCHEMA_BYTES_MAX (16u << 20)
-#define DEPTH_MAX 32                     /* nesting of schema and values */
+#define DEPTH_MAX 32 /* nesting of schema and values */
 #define TYPES_MAX 4096
 
 static const uint8_t magic[4] = {'O', 'b', 'j', 1};
@@ -26,7 +26,8 @@ void wr_avro_put_bytes(wr_buf *b, wr_slice s) {
     wr_buf_put(b, s.p, s.n);
 }
 
-wr_code wr_avro_begin(wr_avro_writer *w, const char *schema_json, const wr_avro_meta *meta, int nmeta, wr_buf *out, wr_err *err) {
+wr_code wr_avro_begin(wr_avro_writer *w, const char *schema_json, const wr_avro_meta *meta, int nmeta, wr_buf *out,
+                      wr_err *err) {
     *w = (wr_avro_writer){.out = out};
     if (getrandom(w->sync, sizeof w->sync, 0) != sizeof w->sync)
         return wr_fail(err, WR_E_IO, WR_RETRY_SOON, "getrandom gave no sync marker");
@@ -83,19 +84,22 @@ wr_code wr_avro_end(wr_avro_writer *w, wr_err *err) { return flush_block(w, err)
 void wr_avro_writer_clear(wr_avro_writer *w) { wr_buf_free(&w->row); }
 
 /* ------------------------------------------------------------------ schema */
-typedef struct field { int32_t id; /* -1 = none */ const wr_avro_type *type; } field;
+typedef struct field {
+    int32_t id; /* -1 = none */
+    const wr_avro_type *type;
+} field;
 
 struct wr_avro_type {
     wr_avro_kind kind;
-    const char *name;           /* of records, enums and fixed */
-    int n;                      /* fields of a record, branches of a union */
-    field *fields;              /* RECORD, UNION; ARRAY, MAP: one, the items */
-    size_t size;                /* FIXED */
+    const char *name; /* of records, enums and fixed */
+    int n;            /* fields of a record, branches of a union */
+    field *fields;    /* RECORD, UNION; ARRAY, MAP: one, the items */
+    size_t size;      /* FIXED */
     struct wr_avro_type *next_named;
 };
 
 struct wr_avro_reader {
-    char *name;                  /* of the file */
+    char *name; /* of the file */
     wr_slice file;
     wr_rd rd;
     wr_arena *types, *values;
@@ -104,7 +108,9 @@ struct wr_avro_reader {
     int ntypes;
     enum { CODEC_NULL, CODEC_DEFLATE, CODEC_ZSTD } codec;
     const uint8_t *sync;
-    struct { wr_slice key, value; } meta[64];
+    struct {
+        wr_slice key, value;
+    } meta[64];
     int nmeta;
     wr_buf unpacked;
     wr_rd block;
@@ -118,9 +124,12 @@ static wr_code bad_schema(wr_avro_reader *r, const char *what, wr_err *err) {
 
 static wr_code parse_type(wr_avro_reader *r, const cJSON *j, int depth, const wr_avro_type **ret, wr_err *err);
 
-static const struct { const char *name; wr_avro_kind kind; } primitives[] = {
-    {"null", WR_AVRO_NULL}, {"boolean", WR_AVRO_BOOL}, {"int", WR_AVRO_INT}, {"long", WR_AVRO_LONG}, {"float", WR_AVRO_FLOAT},
-    {"double", WR_AVRO_DOUBLE}, {"bytes", WR_AVRO_BYTES}, {"string", WR_AVRO_STRING},
+static const struct {
+    const char *name;
+    wr_avro_kind kind;
+} primitives[] = {
+    {"null", WR_AVRO_NULL},   {"boolean", WR_AVRO_BOOL},  {"int", WR_AVRO_INT},     {"long", WR_AVRO_LONG},
+    {"float", WR_AVRO_FLOAT}, {"double", WR_AVRO_DOUBLE}, {"bytes", WR_AVRO_BYTES}, {"string", WR_AVRO_STRING},
 };
 
 static wr_code new_type(wr_avro_reader *r, wr_avro_kind kind, int nfields, wr_avro_type **ret, wr_err *err) {
@@ -151,7 +160,8 @@ static wr_code parse_record(wr_avro_reader *r, const cJSON *j, int depth, const 
     WR_TRY(named_type(r, t, j, err));
     int i = 0;
     cJSON_ArrayForEach(f, fields) {
-        const cJSON *type = cJSON_GetObjectItemCaseSensitive(f, "type"), *id = cJSON_GetObjectItemCaseSensitive(f, "field-id");
+        const cJSON *type = cJSON_GetObjectItemCaseSensitive(f, "type"),
+                    *id = cJSON_GetObjectItemCaseSensitive(f, "field-id");
         if (!type) return bad_schema(r, "a field without a type", err);
         t->fields[i].id = cJSON_IsNumber(id) ? id->valueint : -1;
         WR_TRY(parse_type(r, type, depth + 1, &t->fields[i++].type, err));
@@ -249,7 +259,8 @@ static wr_slice get_bytes(wr_rd *rd) {
 
 static wr_code parse_header(wr_avro_reader *r, wr_err *err) {
     const uint8_t *m = wr_rd_take(&r->rd, 4);
-    if (!m || memcmp(m, magic, 4) != 0) return wr_fail(err, WR_E_DECODE, WR_RETRY_NO, "%s: not an Avro file: it does not begin with Obj\\x01", r->name);
+    if (!m || memcmp(m, magic, 4) != 0)
+        return wr_fail(err, WR_E_DECODE, WR_RETRY_NO, "%s: not an Avro file: it does not begin with Obj\\x01", r->name);
     for (;;) {
         int64_t n = get_long(&r->rd);
         if (r->rd.bad || n == 0) break;
@@ -266,13 +277,18 @@ static wr_code parse_header(wr_avro_reader *r, wr_err *err) {
         }
     }
     r->sync = wr_rd_take(&r->rd, 16);
-    if (!r->sync) return wr_fail(err, WR_E_DECODE, WR_RETRY_NO, "%s: Avro header is cut off at byte %zu", r->name, r->file.n);
+    if (!r->sync)
+        return wr_fail(err, WR_E_DECODE, WR_RETRY_NO, "%s: Avro header is cut off at byte %zu", r->name, r->file.n);
     wr_slice codec = wr_avro_header(r, "avro.codec");
-    if (!codec.p || wr_slice_eq(codec, wr_slice_str("null"))) r->codec = CODEC_NULL;
-    else if (wr_slice_eq(codec, wr_slice_str("deflate"))) r->codec = CODEC_DEFLATE;
-    else if (wr_slice_eq(codec, wr_slice_str("zstandard"))) r->codec = CODEC_ZSTD;
+    if (!codec.p || wr_slice_eq(codec, wr_slice_str("null")))
+        r->codec = CODEC_NULL;
+    else if (wr_slice_eq(codec, wr_slice_str("deflate")))
+        r->codec = CODEC_DEFLATE;
+    else if (wr_slice_eq(codec, wr_slice_str("zstandard")))
+        r->codec = CODEC_ZSTD;
     else
-        return wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "%s: Avro codec \"%.*s\" (null, deflate and zstandard are read)", r->name,
+        return wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO,
+                       "%s: Avro codec \"%.*s\" (null, deflate and zstandard are read)", r->name,
                        (int)(codec.n > 40 ? 40 : codec.n), (const char *)codec.p);
     return parse_schema(r, err);
 }
@@ -299,7 +315,8 @@ void wr_avro_free(wr_avro_reader *r) {
 
 wr_slice wr_avro_header(const wr_avro_reader *r, const char *key) {
     for (int i = 0; i < r->nmeta; i++)
-        if (wr_slice_eq(r->meta[i].key, wr_slice_str(key))) return r->meta[i].value.p ? r->meta[i].value : wr_slice_of("", 0);
+        if (wr_slice_eq(r->meta[i].key, wr_slice_str(key)))
+            return r->meta[i].value.p ? r->meta[i].value : wr_slice_of("", 0);
     return (wr_slice){0};
 }
 
@@ -315,14 +332,26 @@ static wr_code unpack_deflate(wr_avro_reader *r, wr_slice in, wr_err *err) {
     while (z_rc != Z_STREAM_END) {
         size_t step = r->unpacked.n + 16384;
         uint8_t *dst = wr_buf_room(&r->unpacked, step);
-        if (!dst) { rc = wr_nomem(err, "avro block", step); break; }
+        if (!dst) {
+            rc = wr_nomem(err, "avro block", step);
+            break;
+        }
         z.next_out = dst, z.avail_out = (uInt)step;
         z_rc = inflate(&z, Z_NO_FLUSH);
         size_t got = step - z.avail_out;
         r->unpacked.n += got;
-        if (r->unpacked.n > BLOCK_BYTES_MAX) { rc = bad_block(r, "larger than 64 MiB when unpacked", err); break; }
-        if (z_rc != Z_OK && z_rc != Z_STREAM_END) { rc = bad_block(r, "damaged deflate data", err); break; }
-        if (z_rc == Z_OK && got == 0 && z.avail_in == 0) { rc = bad_block(r, "deflate data is cut off", err); break; }
+        if (r->unpacked.n > BLOCK_BYTES_MAX) {
+            rc = bad_block(r, "larger than 64 MiB when unpacked", err);
+            break;
+        }
+        if (z_rc != Z_OK && z_rc != Z_STREAM_END) {
+            rc = bad_block(r, "damaged deflate data", err);
+            break;
+        }
+        if (z_rc == Z_OK && got == 0 && z.avail_in == 0) {
+            rc = bad_block(r, "deflate data is cut off", err);
+            break;
+        }
     }
     inflateEnd(&z);
     return rc;
@@ -338,13 +367,25 @@ static wr_code unpack_zstd(wr_avro_reader *r, wr_slice in, wr_err *err) {
     while (left != 0) {
         size_t step = r->unpacked.n + 16384;
         uint8_t *dst = wr_buf_room(&r->unpacked, step);
-        if (!dst) { rc = wr_nomem(err, "avro block", step); break; }
+        if (!dst) {
+            rc = wr_nomem(err, "avro block", step);
+            break;
+        }
         ZSTD_outBuffer to = {dst, step, 0};
         left = ZSTD_decompressStream(z, &to, &src);
-        if (ZSTD_isError(left)) { rc = bad_block(r, ZSTD_getErrorName(left), err); break; }
+        if (ZSTD_isError(left)) {
+            rc = bad_block(r, ZSTD_getErrorName(left), err);
+            break;
+        }
         r->unpacked.n += to.pos;
-        if (r->unpacked.n > BLOCK_BYTES_MAX) { rc = bad_block(r, "larger than 64 MiB when unpacked", err); break; }
-        if (left != 0 && to.pos == 0 && src.pos == src.size) { rc = bad_block(r, "zstd data is cut off", err); break; }
+        if (r->unpacked.n > BLOCK_BYTES_MAX) {
+            rc = bad_block(r, "larger than 64 MiB when unpacked", err);
+            break;
+        }
+        if (left != 0 && to.pos == 0 && src.pos == src.size) {
+            rc = bad_block(r, "zstd data is cut off", err);
+            break;
+        }
     }
     ZSTD_freeDStream(z);
     return rc;
@@ -411,13 +452,17 @@ static wr_code decode(wr_avro_reader *r, const wr_avro_type *t, int depth, wr_av
     }
     *v = (wr_avro_value){.type = t, .kind = t->kind};
     switch (t->kind) {
-    case WR_AVRO_NULL: break;
-    case WR_AVRO_BOOL: v->i = wr_rd_u8(&r->block) != 0; break;
+    case WR_AVRO_NULL:
+        break;
+    case WR_AVRO_BOOL:
+        v->i = wr_rd_u8(&r->block) != 0;
+        break;
     case WR_AVRO_INT:
     case WR_AVRO_LONG:
     case WR_AVRO_ENUM:
         v->i = get_long(&r->block);
-        if (t->kind != WR_AVRO_LONG && (v->i < INT32_MIN || v->i > INT32_MAX)) return bad_block(r, "an int is out of range", err);
+        if (t->kind != WR_AVRO_LONG && (v->i < INT32_MIN || v->i > INT32_MAX))
+            return bad_block(r, "an int is out of range", err);
         break;
     case WR_AVRO_FLOAT: {
         uint32_t u = wr_rd_u32(&r->block);
@@ -432,17 +477,23 @@ static wr_code decode(wr_avro_reader *r, const wr_avro_type *t, int depth, wr_av
         break;
     }
     case WR_AVRO_BYTES:
-    case WR_AVRO_STRING: v->s = get_bytes(&r->block); break;
-    case WR_AVRO_FIXED: v->s = wr_rd_bytes(&r->block, t->size); break;
+    case WR_AVRO_STRING:
+        v->s = get_bytes(&r->block);
+        break;
+    case WR_AVRO_FIXED:
+        v->s = wr_rd_bytes(&r->block, t->size);
+        break;
     case WR_AVRO_ARRAY:
-    case WR_AVRO_MAP: return decode_list(r, t, depth, v, err);
+    case WR_AVRO_MAP:
+        return decode_list(r, t, depth, v, err);
     case WR_AVRO_RECORD:
         v->n = (uint32_t)t->n;
         v->items = t->n ? wr_arena_alloc(r->values, (size_t)t->n * sizeof *v) : NULL;
         if (t->n && !v->items) return bad_block(r, "a record needs more than 64 MiB", err);
         for (int i = 0; i < t->n; i++) WR_TRY(decode(r, t->fields[i].type, depth + 1, &v->items[i], err));
         break;
-    case WR_AVRO_UNION: return bad_block(r, "a union in a union", err);
+    case WR_AVRO_UNION:
+        return bad_block(r, "a union in a union", err);
     }
     return r->block.bad ? bad_block(r, "cut off within a record", err) : WR_OK;
 }

@@ -18,21 +18,23 @@ static const char ddl[] =
     "metadata_location VARCHAR(1000), previous_metadata_location VARCHAR(1000), iceberg_type VARCHAR(5), "
     "PRIMARY KEY (catalog_name, table_namespace, table_name));"
     "CREATE TABLE IF NOT EXISTS iceberg_namespace_properties("
-    "catalog_name VARCHAR(255) NOT NULL, namespace VARCHAR(255) NOT NULL, property_key VARCHAR(255), property_value VARCHAR(1000), "
+    "catalog_name VARCHAR(255) NOT NULL, namespace VARCHAR(255) NOT NULL, property_key VARCHAR(255), property_value "
+    "VARCHAR(1000), "
     "PRIMARY KEY (catalog_name, namespace, property_key));"
     "CREATE TABLE IF NOT EXISTS weir_progress("
-    "pipeline TEXT NOT NULL PRIMARY KEY, queue_offset INTEGER NOT NULL, position BLOB, event_time_us INTEGER NOT NULL, committed_us INTEGER NOT NULL);";
+    "pipeline TEXT NOT NULL PRIMARY KEY, queue_offset INTEGER NOT NULL, position BLOB, event_time_us INTEGER NOT NULL, "
+    "committed_us INTEGER NOT NULL);";
 
 /* ------------------------------------------------------------------ SQLite */
 static wr_code sql_fail(wr_ice_catalog *c, int rc, const char *what, wr_err *err) {
     int primary = rc & 0xff;
-    wr_code code = primary == SQLITE_BUSY || primary == SQLITE_LOCKED         ? WR_E_BUSY
-                   : primary == SQLITE_FULL                                   ? WR_E_NOSPC
-                   : primary == SQLITE_NOMEM                                  ? WR_E_NOMEM
-                   : primary == SQLITE_CORRUPT || primary == SQLITE_NOTADB    ? WR_E_CORRUPT
-                                                                              : WR_E_IO;
-    return wr_fail(err, code, code == WR_E_CORRUPT ? WR_RETRY_NO : WR_RETRY_SOON, "catalog %s: %s: %s (SQLite %d)", c->path, what,
-                   c->db ? sqlite3_errmsg(c->db) : sqlite3_errstr(rc), rc);
+    wr_code code = primary == SQLITE_BUSY || primary == SQLITE_LOCKED      ? WR_E_BUSY
+                   : primary == SQLITE_FULL                                ? WR_E_NOSPC
+                   : primary == SQLITE_NOMEM                               ? WR_E_NOMEM
+                   : primary == SQLITE_CORRUPT || primary == SQLITE_NOTADB ? WR_E_CORRUPT
+                                                                           : WR_E_IO;
+    return wr_fail(err, code, code == WR_E_CORRUPT ? WR_RETRY_NO : WR_RETRY_SOON, "catalog %s: %s: %s (SQLite %d)",
+                   c->path, what, c->db ? sqlite3_errmsg(c->db) : sqlite3_errstr(rc), rc);
 }
 
 static wr_code exec(wr_ice_catalog *c, const char *sql, const char *what, wr_err *err) {
@@ -40,7 +42,11 @@ static wr_code exec(wr_ice_catalog *c, const char *sql, const char *what, wr_err
     return rc == SQLITE_OK ? WR_OK : sql_fail(c, rc, what, err);
 }
 
-typedef struct stmt { wr_ice_catalog *c; sqlite3_stmt *s; int narg, rc; } stmt;
+typedef struct stmt {
+    wr_ice_catalog *c;
+    sqlite3_stmt *s;
+    int narg, rc;
+} stmt;
 
 static wr_code prepare(wr_ice_catalog *c, const char *sql, stmt *ret, wr_err *err) {
     *ret = (stmt){.c = c};
@@ -77,7 +83,8 @@ static wr_code set_up(wr_ice_catalog *c, wr_err *err) {
         WR_TRY(exec(c, "PRAGMA journal_mode=WAL", "journal mode", err));
         WR_TRY(exec(c, "PRAGMA synchronous=FULL", "synchronous", err));
         WR_TRY(exec(c, ddl, "create tables", err));
-        if (!has_column(c, "iceberg_tables", "iceberg_type")) /* V0, as Java makes it by default: taken to V1 as Java does */
+        if (!has_column(c, "iceberg_tables",
+                        "iceberg_type")) /* V0, as Java makes it by default: taken to V1 as Java does */
             WR_TRY(exec(c, "ALTER TABLE iceberg_tables ADD COLUMN iceberg_type VARCHAR(5)", "upgrade to V1", err));
     } else {
         WR_TRY(exec(c, "SELECT count(*) FROM sqlite_master", "read", err)); /* not a database: say so now */
@@ -94,9 +101,12 @@ wr_code wr_ice_catalog_open(const char *path, bool read_only, wr_ice_catalog **r
     c->path = wr_strdup(path);
     wr_code rc = c->path ? WR_OK : wr_nomem(err, "catalog", strlen(path));
     if (rc == WR_OK) {
-        int s = sqlite3_open_v2(path, &c->db, read_only ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL);
-        if (s == SQLITE_CANTOPEN && read_only) rc = wr_fail(err, WR_E_NOTFOUND, WR_RETRY_NO, "catalog %s: cannot be opened", path);
-        else if (s != SQLITE_OK) rc = sql_fail(c, s, "open", err);
+        int s = sqlite3_open_v2(path, &c->db,
+                                read_only ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL);
+        if (s == SQLITE_CANTOPEN && read_only)
+            rc = wr_fail(err, WR_E_NOTFOUND, WR_RETRY_NO, "catalog %s: cannot be opened", path);
+        else if (s != SQLITE_OK)
+            rc = sql_fail(c, s, "open", err);
     }
     if (rc == WR_OK) rc = set_up(c, err);
     if (rc != WR_OK) return wr_ice_catalog_close(c), rc;
@@ -112,15 +122,16 @@ void wr_ice_catalog_close(wr_ice_catalog *c) {
 }
 
 /* ------------------------------------------------------------------ reading */
-wr_code wr_ice_catalog_progress(wr_ice_catalog *c, const char *pipeline, uint64_t *ret_offset, wr_pos *ret_pos, int64_t *ret_event_time_us,
-                                wr_err *err) {
+wr_code wr_ice_catalog_progress(wr_ice_catalog *c, const char *pipeline, uint64_t *ret_offset, wr_pos *ret_pos,
+                                int64_t *ret_event_time_us, wr_err *err) {
     uint64_t offset = 0;
     int64_t event_time_us = 0;
     wr_pos pos = {0};
     if (c->has_progress) {
         AUTO_STMT stmt s;
         bool row;
-        WR_TRY(prepare(c, "SELECT queue_offset, position, event_time_us FROM weir_progress WHERE pipeline = ?", &s, err));
+        WR_TRY(
+            prepare(c, "SELECT queue_offset, position, event_time_us FROM weir_progress WHERE pipeline = ?", &s, err));
         bind_text(&s, pipeline);
         WR_TRY(step(&s, &row, err));
         if (row) {
@@ -128,7 +139,8 @@ wr_code wr_ice_catalog_progress(wr_ice_catalog *c, const char *pipeline, uint64_
             event_time_us = sqlite3_column_int64(s.s, 2);
             int n = sqlite3_column_bytes(s.s, 1);
             wr_rd rd = wr_rd_of(sqlite3_column_blob(s.s, 1), (size_t)n);
-            if (n > 0 && wr_pos_decode(&rd, &pos, err) != WR_OK) return wr_err_in(err, "catalog %s: position of pipeline %s", c->path, pipeline);
+            if (n > 0 && wr_pos_decode(&rd, &pos, err) != WR_OK)
+                return wr_err_in(err, "catalog %s: position of pipeline %s", c->path, pipeline);
         }
     }
     *ret_offset = offset, *ret_pos = pos, *ret_event_time_us = event_time_us;
@@ -137,7 +149,10 @@ wr_code wr_ice_catalog_progress(wr_ice_catalog *c, const char *pipeline, uint64_
 
 #define IS_TABLE(c) ((c)->has_type ? " AND (iceberg_type IS NULL OR iceberg_type = 'TABLE')" : "")
 
-typedef struct listing { char **v; int n, cap; } listing; /* ns, name, location, ns, ... */
+typedef struct listing {
+    char **v;
+    int n, cap;
+} listing; /* ns, name, location, ns, ... */
 static void listing_clear(listing *l) {
     for (int i = 0; i < l->n; i++) wr_free(l->v[i]);
     wr_free(l->v);
@@ -155,15 +170,20 @@ static wr_code listing_add(listing *l, const unsigned char *text, wr_err *err) {
     return WR_OK;
 }
 
-wr_code wr_ice_catalog_each(wr_ice_catalog *c, wr_code (*fn)(void *ctx, const char *ns, const char *name, const char *metadata_location, wr_err *err),
+wr_code wr_ice_catalog_each(wr_ice_catalog *c,
+                            wr_code (*fn)(void *ctx, const char *ns, const char *name, const char *metadata_location,
+                                          wr_err *err),
                             void *ctx, wr_err *err) {
-    if (!has_column(c, "iceberg_tables", "metadata_location")) return WR_OK; /* a catalog that nobody has written to yet */
+    if (!has_column(c, "iceberg_tables", "metadata_location"))
+        return WR_OK; /* a catalog that nobody has written to yet */
     WR_CLEANUP(listing_clear) listing l = {0};
     {
         AUTO_STMT stmt s;
         char sql[300];
         bool row;
-        snprintf(sql, sizeof sql, "SELECT table_namespace, table_name, metadata_location FROM iceberg_tables WHERE catalog_name = '" WR_CATALOG_NAME "'%s ORDER BY 1, 2",
+        snprintf(sql, sizeof sql,
+                 "SELECT table_namespace, table_name, metadata_location FROM iceberg_tables WHERE catalog_name = "
+                 "'" WR_CATALOG_NAME "'%s ORDER BY 1, 2",
                  IS_TABLE(c));
         WR_TRY(prepare(c, sql, &s, err));
         for (;;) {
@@ -176,13 +196,17 @@ wr_code wr_ice_catalog_each(wr_ice_catalog *c, wr_code (*fn)(void *ctx, const ch
     return WR_OK;
 }
 
-static wr_code location_of(wr_ice_catalog *c, const char *ns, const char *name, char **ret_location, wr_err *err) { /* NULL: no such row */
+static wr_code location_of(wr_ice_catalog *c, const char *ns, const char *name, char **ret_location,
+                           wr_err *err) { /* NULL: no such row */
     *ret_location = NULL;
     if (!has_column(c, "iceberg_tables", "metadata_location")) return WR_OK;
     AUTO_STMT stmt s;
     char sql[300];
     bool row;
-    snprintf(sql, sizeof sql, "SELECT metadata_location FROM iceberg_tables WHERE catalog_name = '" WR_CATALOG_NAME "' AND table_namespace = ? AND table_name = ?%s", IS_TABLE(c));
+    snprintf(sql, sizeof sql,
+             "SELECT metadata_location FROM iceberg_tables WHERE catalog_name = '" WR_CATALOG_NAME
+             "' AND table_namespace = ? AND table_name = ?%s",
+             IS_TABLE(c));
     WR_TRY(prepare(c, sql, &s, err));
     bind_text(&s, ns);
     bind_text(&s, name);
@@ -196,11 +220,17 @@ static wr_code location_of(wr_ice_catalog *c, const char *ns, const char *name, 
 wr_code wr_catalog_name_of(wr_ice_catalog *c, const char *location, char **ret_ns, char **ret_name, wr_err *err) {
     AUTO_STMT stmt s;
     bool row;
-    WR_TRY(prepare(c, "SELECT table_namespace, table_name FROM iceberg_tables WHERE catalog_name = '" WR_CATALOG_NAME "' AND metadata_location = ?", &s, err));
+    WR_TRY(prepare(c,
+                   "SELECT table_namespace, table_name FROM iceberg_tables WHERE catalog_name = '" WR_CATALOG_NAME
+                   "' AND metadata_location = ?",
+                   &s, err));
     bind_text(&s, location);
     WR_TRY(step(&s, &row, err));
-    if (!row) return wr_fail(err, WR_E_CONFLICT, WR_RETRY_AFTER_RELOAD, "no table is at %s any more: somebody else committed to it or dropped it", location);
-    char *ns = wr_strdup((const char *)sqlite3_column_text(s.s, 0)), *name = wr_strdup((const char *)sqlite3_column_text(s.s, 1));
+    if (!row)
+        return wr_fail(err, WR_E_CONFLICT, WR_RETRY_AFTER_RELOAD,
+                       "no table is at %s any more: somebody else committed to it or dropped it", location);
+    char *ns = wr_strdup((const char *)sqlite3_column_text(s.s, 0)),
+         *name = wr_strdup((const char *)sqlite3_column_text(s.s, 1));
     if (!ns || !name) return wr_free(ns), wr_free(name), wr_nomem(err, "table name", 1);
     *ret_ns = ns, *ret_name = name;
     return WR_OK;
@@ -211,7 +241,8 @@ wr_code wr_ice_load(wr_ice_catalog *c, const char *ns, const char *name, wr_ice_
     for (;;) {
         WR_AUTO char *location = NULL;
         WR_TRY(location_of(c, ns, name, &location, err));
-        if (!location) return wr_fail(err, WR_E_NOTFOUND, WR_RETRY_NO, "table %s.%s is not in catalog %s", ns, name, c->path);
+        if (!location)
+            return wr_fail(err, WR_E_NOTFOUND, WR_RETRY_NO, "table %s.%s is not in catalog %s", ns, name, c->path);
         wr_ice_table *t = NULL;
         wr_code rc = wr_ice_load_file(location, &t, err);
         /* A writer may have moved on and removed the file between the two reads. */
@@ -220,7 +251,9 @@ wr_code wr_ice_load(wr_ice_catalog *c, const char *ns, const char *name, wr_ice_
             last = WR_STEAL(location);
             continue;
         }
-        if (rc == WR_E_NOTFOUND) return wr_fail(err, WR_E_DECODE, WR_RETRY_NO, "table %s.%s: its metadata file %s is missing", ns, name, location);
+        if (rc == WR_E_NOTFOUND)
+            return wr_fail(err, WR_E_DECODE, WR_RETRY_NO, "table %s.%s: its metadata file %s is missing", ns, name,
+                           location);
         if (rc == WR_OK) rc = wr_meta_set_name(t, ns, name, err);
         if (rc != WR_OK) return wr_ice_table_free(t), wr_err_in(err, "table %s.%s", ns, name);
         *ret_table = t;
@@ -231,7 +264,9 @@ wr_code wr_ice_load(wr_ice_catalog *c, const char *ns, const char *name, wr_ice_
 /* ------------------------------------------------------------------ moving */
 #define ROW_KEY "catalog_name = '" WR_CATALOG_NAME "' AND table_namespace = ? AND table_name = ?"
 
-static bool renames(const wr_row_move *m) { return m->new_location && m->old_location && (strcmp(m->ns, m->new_ns) != 0 || strcmp(m->name, m->new_name) != 0); }
+static bool renames(const wr_row_move *m) {
+    return m->new_location && m->old_location && (strcmp(m->ns, m->new_ns) != 0 || strcmp(m->name, m->new_name) != 0);
+}
 
 static void parking_name(int i, char text[40]) { snprintf(text, 40, "\001weir-rename-%d", i); }
 
@@ -244,8 +279,12 @@ static wr_code swap_row(wr_ice_catalog *c, const wr_row_move *m, int i, wr_err *
     } else {
         /* Names go through a parking name, so that tables can swap theirs without meeting at the primary key. */
         parking_name(i, parked);
-        WR_TRY(prepare(c, "UPDATE iceberg_tables SET previous_metadata_location = CASE WHEN metadata_location = ?1 THEN previous_metadata_location ELSE metadata_location END, "
-                          "metadata_location = ?1, table_name = ?2 WHERE catalog_name = '" WR_CATALOG_NAME "' AND table_namespace = ?3 AND table_name = ?4 AND metadata_location = ?5", &s, err));
+        WR_TRY(prepare(c,
+                       "UPDATE iceberg_tables SET previous_metadata_location = CASE WHEN metadata_location = ?1 THEN "
+                       "previous_metadata_location ELSE metadata_location END, "
+                       "metadata_location = ?1, table_name = ?2 WHERE catalog_name = '" WR_CATALOG_NAME
+                       "' AND table_namespace = ?3 AND table_name = ?4 AND metadata_location = ?5",
+                       &s, err));
         bind_text(&s, m->new_location);
         bind_text(&s, renames(m) ? parked : m->name);
     }
@@ -254,7 +293,9 @@ static wr_code swap_row(wr_ice_catalog *c, const wr_row_move *m, int i, wr_err *
     bind_text(&s, m->old_location);
     WR_TRY(step(&s, NULL, err));
     if (sqlite3_changes(c->db) == 1) return WR_OK;
-    wr_fail(err, WR_E_CONFLICT, WR_RETRY_AFTER_RELOAD, "table %s.%s is no longer at %s: somebody else committed to it, renamed or dropped it", m->ns, m->name, m->old_location);
+    wr_fail(err, WR_E_CONFLICT, WR_RETRY_AFTER_RELOAD,
+            "table %s.%s is no longer at %s: somebody else committed to it, renamed or dropped it", m->ns, m->name,
+            m->old_location);
     return err->code;
 }
 
@@ -262,14 +303,18 @@ static wr_code place_row(wr_ice_catalog *c, const wr_row_move *m, int i, wr_err 
     AUTO_STMT stmt s;
     char parked[40];
     if (!m->old_location) {
-        WR_TRY(prepare(c, "INSERT OR IGNORE INTO iceberg_tables(catalog_name, table_namespace, table_name, metadata_location, previous_metadata_location, iceberg_type) "
-                          "VALUES('" WR_CATALOG_NAME "', ?, ?, ?, NULL, 'TABLE')", &s, err));
+        WR_TRY(prepare(c,
+                       "INSERT OR IGNORE INTO iceberg_tables(catalog_name, table_namespace, table_name, "
+                       "metadata_location, previous_metadata_location, iceberg_type) "
+                       "VALUES('" WR_CATALOG_NAME "', ?, ?, ?, NULL, 'TABLE')",
+                       &s, err));
         bind_text(&s, m->new_ns);
         bind_text(&s, m->new_name);
         bind_text(&s, m->new_location);
     } else {
         parking_name(i, parked);
-        WR_TRY(prepare(c, "UPDATE OR IGNORE iceberg_tables SET table_namespace = ?, table_name = ? WHERE " ROW_KEY, &s, err));
+        WR_TRY(prepare(c, "UPDATE OR IGNORE iceberg_tables SET table_namespace = ?, table_name = ? WHERE " ROW_KEY, &s,
+                       err));
         bind_text(&s, m->new_ns);
         bind_text(&s, m->new_name);
         bind_text(&s, m->ns);
@@ -277,12 +322,15 @@ static wr_code place_row(wr_ice_catalog *c, const wr_row_move *m, int i, wr_err 
     }
     WR_TRY(step(&s, NULL, err));
     if (sqlite3_changes(c->db) == 1) return WR_OK;
-    return wr_fail(err, WR_E_EXISTS, WR_RETRY_NO, "catalog %s already has a table or view %s.%s", c->path, m->new_ns, m->new_name);
+    return wr_fail(err, WR_E_EXISTS, WR_RETRY_NO, "catalog %s already has a table or view %s.%s", c->path, m->new_ns,
+                   m->new_name);
 }
 
 static wr_code ensure_namespace(wr_ice_catalog *c, const char *ns, wr_err *err) {
     AUTO_STMT stmt s;
-    WR_TRY(prepare(c, "INSERT OR IGNORE INTO iceberg_namespace_properties(catalog_name, namespace, property_key, property_value) VALUES('" WR_CATALOG_NAME "', ?, 'exists', 'true')",
+    WR_TRY(prepare(c,
+                   "INSERT OR IGNORE INTO iceberg_namespace_properties(catalog_name, namespace, property_key, "
+                   "property_value) VALUES('" WR_CATALOG_NAME "', ?, 'exists', 'true')",
                    &s, err));
     bind_text(&s, ns);
     return step(&s, NULL, err);
@@ -293,18 +341,24 @@ static wr_code put_progress(wr_ice_catalog *c, const wr_ice_progress *p, wr_err 
     if (p->pos) wr_pos_encode(&pos, p->pos);
     WR_TRY(wr_buf_check(&pos, "position", err));
     AUTO_STMT stmt s;
-    WR_TRY(prepare(c, "INSERT INTO weir_progress(pipeline, queue_offset, position, event_time_us, committed_us) VALUES(?1, ?2, ?3, ?4, ?5) "
-                      "ON CONFLICT(pipeline) DO UPDATE SET queue_offset = ?2, position = ?3, event_time_us = ?4, committed_us = ?5", &s, err));
+    WR_TRY(prepare(
+        c,
+        "INSERT INTO weir_progress(pipeline, queue_offset, position, event_time_us, committed_us) VALUES(?1, ?2, ?3, "
+        "?4, ?5) "
+        "ON CONFLICT(pipeline) DO UPDATE SET queue_offset = ?2, position = ?3, event_time_us = ?4, committed_us = ?5",
+        &s, err));
     bind_text(&s, p->pipeline);
     bind_i64(&s, (int64_t)p->offset);
-    int rc = pos.n ? sqlite3_bind_blob(s.s, ++s.narg, pos.p, (int)pos.n, SQLITE_STATIC) : sqlite3_bind_null(s.s, ++s.narg);
+    int rc =
+        pos.n ? sqlite3_bind_blob(s.s, ++s.narg, pos.p, (int)pos.n, SQLITE_STATIC) : sqlite3_bind_null(s.s, ++s.narg);
     if (rc != SQLITE_OK) s.rc = rc;
     bind_i64(&s, p->event_time_us);
     bind_i64(&s, wr_now_us());
     return step(&s, NULL, err);
 }
 
-static wr_code move_rows(wr_ice_catalog *c, const wr_row_move *moves, int n, const wr_ice_progress *progress, wr_err *err) {
+static wr_code move_rows(wr_ice_catalog *c, const wr_row_move *moves, int n, const wr_ice_progress *progress,
+                         wr_err *err) {
     for (int i = 0; i < n; i++)
         if (moves[i].old_location) WR_TRY(swap_row(c, &moves[i], i, err));
     for (int i = 0; i < n; i++) {
@@ -316,31 +370,38 @@ static wr_code move_rows(wr_ice_catalog *c, const wr_row_move *moves, int n, con
 }
 
 /* After a failed COMMIT: did it happen? *ret_known is false when that cannot be read. */
-static bool happened(wr_ice_catalog *c, const wr_row_move *moves, int n, const wr_ice_progress *progress, bool *ret_known) {
+static bool happened(wr_ice_catalog *c, const wr_row_move *moves, int n, const wr_ice_progress *progress,
+                     bool *ret_known) {
     wr_err err = WR_ERR_INIT;
     *ret_known = false;
     for (int i = 0; i < n; i++) {
         const wr_row_move *m = &moves[i];
         WR_AUTO char *now = NULL;
-        if (location_of(c, m->new_location ? m->new_ns : m->ns, m->new_location ? m->new_name : m->name, &now, &err) != WR_OK) return false;
+        if (location_of(c, m->new_location ? m->new_ns : m->ns, m->new_location ? m->new_name : m->name, &now, &err) !=
+            WR_OK)
+            return false;
         *ret_known = true;
         return m->new_location ? now && strcmp(now, m->new_location) == 0 : !now;
     }
     uint64_t offset;
     wr_pos pos = {0};
     int64_t us;
-    if (!progress || !progress->pipeline || wr_ice_catalog_progress(c, progress->pipeline, &offset, &pos, &us, &err) != WR_OK) return false;
+    if (!progress || !progress->pipeline ||
+        wr_ice_catalog_progress(c, progress->pipeline, &offset, &pos, &us, &err) != WR_OK)
+        return false;
     wr_pos_clear(&pos);
     *ret_known = true;
     return offset == progress->offset;
 }
 
-wr_code wr_catalog_move(wr_ice_catalog *c, const wr_row_move *moves, int n, const wr_ice_progress *progress, bool *ret_unknown, wr_err *err) {
+wr_code wr_catalog_move(wr_ice_catalog *c, const wr_row_move *moves, int n, const wr_ice_progress *progress,
+                        bool *ret_unknown, wr_err *err) {
     *ret_unknown = false;
     if (c->read_only) return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "catalog %s is open for reading only", c->path);
     WR_TRY(exec(c, "BEGIN IMMEDIATE", "begin", err));
     wr_code rc = move_rows(c, moves, n, progress, err);
-    if (rc == WR_OK && WR_FAULT("ice.sql")) rc = wr_fail(err, WR_E_IO, WR_RETRY_SOON, "catalog %s: fault ice.sql", c->path);
+    if (rc == WR_OK && WR_FAULT("ice.sql"))
+        rc = wr_fail(err, WR_E_IO, WR_RETRY_SOON, "catalog %s: fault ice.sql", c->path);
     if (rc != WR_OK) {
         sqlite3_exec(c->db, "ROLLBACK", NULL, NULL, NULL); /* a failure means that SQLite has rolled back by itself */
         return rc;

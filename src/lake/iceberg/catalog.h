@@ -1,5 +1,5 @@
-/* The SQLite file behind wr_ice_catalog: Iceberg's JDBC catalog, schema version V1, catalog name "weir", and the pipelines' progress
- * beside it, so that both move in one transaction. docs/formats/catalog.md.
+/* The SQLite file behind wr_ice_catalog: Iceberg's JDBC catalog, schema version V1, catalog name "weir", and the
+ * pipelines' progress beside it, so that both move in one transaction. docs/formats/catalog.md.
  * @thread one at a time per object */
 #ifndef WEIR_LAKE_CATALOG_H
 #define WEIR_LAKE_CATALOG_H
@@ -24,9 +24,10 @@ typedef struct wr_row_move {
     const char *new_location;      /* NULL: the row is dropped; may equal old_location */
 } wr_row_move;
 
-/* All moves and the progress in one transaction. WR_E_CONFLICT, WR_E_EXISTS: definitely nothing changed. *ret_unknown is set when
- * the commit itself failed and reading back did not settle it. */
-wr_code wr_catalog_move(wr_ice_catalog *c, const wr_row_move *moves, int n, const wr_ice_progress *progress, bool *ret_unknown, wr_err *err);
+/* All moves and the progress in one transaction. WR_E_CONFLICT, WR_E_EXISTS: definitely nothing changed. *ret_unknown
+ * is set when the commit itself failed and reading back did not settle it. */
+wr_code wr_catalog_move(wr_ice_catalog *c, const wr_row_move *moves, int n, const wr_ice_progress *progress,
+                        bool *ret_unknown, wr_err *err);
 
 /* The table whose metadata is at this place. WR_E_CONFLICT when there is none: the row has moved on. */
 wr_code wr_catalog_name_of(wr_ice_catalog *c, const char *location, char **ret_ns, char **ret_name, wr_err *err);

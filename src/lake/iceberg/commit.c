@@ -1,4 +1,5 @@
-/* Edits of several tables as one catalog transaction. The order of steps is what makes it safe against a crash; README.md, "A commit". */
+/* Edits of several tables as one catalog transaction. The order of steps is what makes it safe against a crash;
+ * README.md, "A commit". */
 #include <stdio.h>
 #include <string.h>
 
@@ -16,8 +17,9 @@ typedef struct commit {
     wr_ice_edit *edits;
     wr_plan *plans;
     int n;
-    const char **paths; int npaths; /* of all files to write: borrowed from the plans */
-    int nwritten;                   /* of them, in order */
+    const char **paths;
+    int npaths;   /* of all files to write: borrowed from the plans */
+    int nwritten; /* of them, in order */
 } commit;
 
 static void commit_clear(commit *m) {
@@ -40,7 +42,8 @@ static wr_code plan_all(commit *m, wr_err *err) {
     for (int i = 0; i < m->n; i++) {
         for (int j = 0; j < i; j++)
             if (m->edits[j].table == m->edits[i].table)
-                return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "table %s.%s has two edits in one commit", m->edits[i].table->ns, m->edits[i].table->name);
+                return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "table %s.%s has two edits in one commit",
+                               m->edits[i].table->ns, m->edits[i].table->name);
         WR_TRY(name_table(m, m->edits[i].table, err));
         WR_TRY(wr_plan_edit(&m->edits[i], &m->plans[i], err));
         m->npaths += m->plans[i].nfiles;
@@ -57,7 +60,8 @@ static void file_close_p(wr_file **f) { wr_file_close(*f); }
 
 static wr_code write_file(const wr_plan_file *pf, wr_err *err) {
     WR_CLEANUP(file_close_p) wr_file *f = NULL;
-    if (WR_FAULT("ice.write")) return wr_fail(err, WR_E_IO, WR_RETRY_SOON, "cannot write %s: fault ice.write", pf->local);
+    if (WR_FAULT("ice.write"))
+        return wr_fail(err, WR_E_IO, WR_RETRY_SOON, "cannot write %s: fault ice.write", pf->local);
     WR_TRY(wr_file_open(pf->local, WR_OPEN_CREATE, &f, err));
     WR_TRY(wr_file_pwrite(f, 0, wr_buf_view(&pf->content), err));
     return wr_file_sync(f, err);
@@ -90,7 +94,8 @@ static void take_back(commit *m) {
         if (i < m->nwritten && wr_file_remove(m->paths[i], &err) != WR_OK) continue;
         m->paths[k++] = m->paths[i];
     }
-    if (m->state && k > 0 && wr_state_file_done(m->state, m->paths, k, &err) != WR_OK) wr_log(WR_LOG_DEBUG, "journal not told of %d files taken back: %s", k, err.msg);
+    if (m->state && k > 0 && wr_state_file_done(m->state, m->paths, k, &err) != WR_OK)
+        wr_log(WR_LOG_DEBUG, "journal not told of %d files taken back: %s", k, err.msg);
 }
 
 /* ------------------------------------------------------------------ the catalog */
@@ -100,16 +105,21 @@ static wr_code move_catalog(commit *m, const wr_ice_progress *progress, bool *re
     for (int i = 0; i < m->n; i++) {
         const wr_ice_edit *e = &m->edits[i];
         const wr_ice_table *t = e->table;
-        moves[i] = (wr_row_move){.ns = t->ns, .name = t->name, .new_ns = e->new_ns ? e->new_ns : t->ns, .new_name = e->new_name ? e->new_name : t->name,
+        moves[i] = (wr_row_move){.ns = t->ns,
+                                 .name = t->name,
+                                 .new_ns = e->new_ns ? e->new_ns : t->ns,
+                                 .new_name = e->new_name ? e->new_name : t->name,
                                  .old_location = t->location_of_meta,
-                                 .new_location = e->drop ? NULL : m->plans[i].metadata_uri ? m->plans[i].metadata_uri : t->location_of_meta};
+                                 .new_location = e->drop                    ? NULL
+                                                 : m->plans[i].metadata_uri ? m->plans[i].metadata_uri
+                                                                            : t->location_of_meta};
     }
     return wr_catalog_move(m->c, moves, m->n, progress, ret_unknown, err);
 }
 
 /* ------------------------------------------------------------------ afterwards */
-/* The commit is done; nothing here can fail it. Names that have no memory to be copied into keep the catalog in force: the table
- * object then refuses further commits (its row is not found) until it is loaded again. */
+/* The commit is done; nothing here can fail it. Names that have no memory to be copied into keep the catalog in force:
+ * the table object then refuses further commits (its row is not found) until it is loaded again. */
 static void adopt(commit *m) {
     for (int i = 0; i < m->n; i++) {
         const wr_ice_edit *e = &m->edits[i];
@@ -145,11 +155,14 @@ static void tell_journal(commit *m) {
     for (int i = 0; rc == WR_OK && i < m->n; i++)
         for (int j = 0; rc == WR_OK && j < m->edits[i].nadded; j++) {
             const char *uri = m->edits[i].added[j]->path;
-            bool again = k > 0 && j > 0 && strcmp(uri, m->edits[i].added[j - 1]->path) == 0; /* vectors of one Puffin file */
+            bool again =
+                k > 0 && j > 0 && strcmp(uri, m->edits[i].added[j - 1]->path) == 0; /* vectors of one Puffin file */
             if (!again && (rc = wr_ice_local_path(uri, &paths[k], &err)) == WR_OK) k++;
         }
     if (rc == WR_OK) rc = wr_state_file_done(m->state, (const char *const *)paths, k, &err);
-    if (rc != WR_OK) wr_log(WR_LOG_DEBUG, "journal not told of committed files (they are found live at the next start): %s", err.msg);
+    if (rc != WR_OK)
+        wr_log(WR_LOG_DEBUG, "journal not told of committed files (they are found live at the next start): %s",
+               err.msg);
     for (int i = 0; paths && i < k; i++) wr_free(paths[i]);
     wr_free(paths);
 }
@@ -158,7 +171,8 @@ static void delete_obsolete(commit *m) {
     for (int i = 0; i < m->n; i++)
         for (int j = 0; j < m->plans[i].nobsolete; j++) {
             wr_err err = WR_ERR_INIT;
-            if (wr_file_remove(m->plans[i].obsolete[j], &err) != WR_OK) wr_log(WR_LOG_DEBUG, "old metadata file stays: %s", err.msg);
+            if (wr_file_remove(m->plans[i].obsolete[j], &err) != WR_OK)
+                wr_log(WR_LOG_DEBUG, "old metadata file stays: %s", err.msg);
         }
 }
 
@@ -181,7 +195,8 @@ static wr_code run(commit *m, const wr_ice_progress *progress, wr_err *err) {
     return WR_OK;
 }
 
-wr_code wr_ice_commit(wr_ice_catalog *c, wr_state *state, wr_ice_edit *edits, int n, const wr_ice_progress *progress, wr_err *err) {
+wr_code wr_ice_commit(wr_ice_catalog *c, wr_state *state, wr_ice_edit *edits, int n, const wr_ice_progress *progress,
+                      wr_err *err) {
     commit m = {.c = c, .state = state, .edits = edits, .n = n};
     wr_code rc = run(&m, progress, err);
     commit_clear(&m);

@@ -9,8 +9,8 @@
 #include "weir/base/mem.h"
 #include "weir/io.h"
 
-/* A vector above this gets a Puffin file of its own: it will be rewritten or dropped alone, and then its old file is wholly dead.
- * Smaller ones of a commit share one file; that file lives until the last of them is gone. */
+/* A vector above this gets a Puffin file of its own: it will be rewritten or dropped alone, and then its old file is
+ * wholly dead. Smaller ones of a commit share one file; that file lives until the last of them is gone. */
 #define OWN_FILE_BYTES (64u << 10)
 #define DV_BYTES_MAX (1u << 30)
 
@@ -29,40 +29,53 @@ static wr_code read_blob(const wr_ice_file *del, wr_buf *out, wr_err *err) {
     WR_AUTO char *path = NULL;
     WR_TRY(wr_ice_local_path(del->path, &path, err));
     if (del->content_offset < 0 || del->content_size < 0 || del->content_size > DV_BYTES_MAX)
-        return wr_fail(err, WR_E_DECODE, WR_RETRY_NO, "deletion vector in %s has no usable content_offset and content_size_in_bytes", del->path);
+        return wr_fail(err, WR_E_DECODE, WR_RETRY_NO,
+                       "deletion vector in %s has no usable content_offset and content_size_in_bytes", del->path);
     WR_CLEANUP(file_close_p) wr_file *f = NULL;
     uint64_t length;
     WR_TRY(wr_file_open(path, WR_OPEN_READ, &f, err));
     WR_TRY(wr_file_length(f, &length, err));
     if ((uint64_t)del->content_offset > length || (uint64_t)del->content_size > length - (uint64_t)del->content_offset)
-        return wr_fail(err, WR_E_DECODE, WR_RETRY_NO, "deletion vector at byte %" PRId64 " of %s ends behind the file's %" PRIu64 " bytes", del->content_offset,
-                       del->path, length);
+        return wr_fail(err, WR_E_DECODE, WR_RETRY_NO,
+                       "deletion vector at byte %" PRId64 " of %s ends behind the file's %" PRIu64 " bytes",
+                       del->content_offset, del->path, length);
     uint8_t *dst = wr_buf_room(out, (size_t)del->content_size);
     size_t got = 0;
     if (!dst) return wr_nomem(err, "deletion vector", (unsigned long long)del->content_size);
     WR_TRY(wr_file_pread(f, (uint64_t)del->content_offset, dst, (size_t)del->content_size, &got, err));
-    if (got != (size_t)del->content_size) return wr_fail(err, WR_E_IO, WR_RETRY_SOON, "%s became shorter while it was read", del->path);
+    if (got != (size_t)del->content_size)
+        return wr_fail(err, WR_E_IO, WR_RETRY_SOON, "%s became shorter while it was read", del->path);
     out->n += got;
     return WR_OK;
 }
 
-typedef struct positions { const wr_schema *schema; const wr_ice_file *del; const char *data_path; roaring_bitmap_t *bitmap; } positions;
+typedef struct positions {
+    const wr_schema *schema;
+    const wr_ice_file *del;
+    const char *data_path;
+    roaring_bitmap_t *bitmap;
+} positions;
 
 static wr_code take_position(void *ctx, uint64_t pos, wr_slice row, wr_err *err) {
     positions *p = ctx;
     wr_value v[2];
     WR_TRY(wr_row_read(p->schema, row, v, err));
-    if (v[0].null || v[1].null) return wr_fail(err, WR_E_DECODE, WR_RETRY_NO, "%s: row %" PRIu64 " of the position deletes has a null", p->del->path, pos);
+    if (v[0].null || v[1].null)
+        return wr_fail(err, WR_E_DECODE, WR_RETRY_NO, "%s: row %" PRIu64 " of the position deletes has a null",
+                       p->del->path, pos);
     if (!wr_slice_eq(v[0].s, wr_slice_str(p->data_path))) return WR_OK;
     if (v[1].i64 < 0 || v[1].i64 > UINT32_MAX)
-        return wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "%s: row %" PRIu64 " deletes position %" PRId64, p->del->path, pos, v[1].i64);
+        return wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "%s: row %" PRIu64 " deletes position %" PRId64,
+                       p->del->path, pos, v[1].i64);
     roaring_bitmap_add(p->bitmap, (uint32_t)v[1].i64);
     return WR_OK;
 }
 
-wr_code wr_ice_read_deletes(wr_engine *e, const wr_ice_file *del, const char *data_path, void **ret_bitmap, wr_err *err) {
+wr_code wr_ice_read_deletes(wr_engine *e, const wr_ice_file *del, const char *data_path, void **ret_bitmap,
+                            wr_err *err) {
     if (del->content != WR_ICE_POS_DELETES)
-        return wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "%s is no position delete file or deletion vector", del->path);
+        return wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "%s is no position delete file or deletion vector",
+                       del->path);
     if (strcmp(del->format ? del->format : "", "PUFFIN") == 0) {
         roaring_bitmap_t *b = NULL;
         if (!del->referenced || strcmp(del->referenced, data_path) != 0) {
@@ -88,7 +101,10 @@ wr_code wr_ice_read_deletes(wr_engine *e, const wr_ice_file *del, const char *da
 }
 
 /* ------------------------------------------------------------------ writing */
-typedef struct target { char *uri, *local; int from, n; } target; /* one file to write; dvs[from .. from+n) in it */
+typedef struct target {
+    char *uri, *local;
+    int from, n;
+} target; /* one file to write; dvs[from .. from+n) in it */
 
 static void targets_clear(target *t, int n) {
     for (int i = 0; i < n; i++) wr_free(t[i].uri), wr_free(t[i].local);
@@ -123,7 +139,13 @@ static wr_code write_puffin(const target *t, wr_ice_dv *dvs, wr_ice_file **ret, 
     return WR_OK;
 }
 
-typedef struct batch_fill { wr_batch *batch; const char *path; wr_buf row; wr_err *err; wr_code rc; } batch_fill;
+typedef struct batch_fill {
+    wr_batch *batch;
+    const char *path;
+    wr_buf row;
+    wr_err *err;
+    wr_code rc;
+} batch_fill;
 
 static bool fill_row(uint32_t pos, void *ctx) {
     batch_fill *f = ctx;
@@ -152,7 +174,8 @@ static wr_code write_positions(wr_engine *e, const target *t, wr_ice_dv *dv, wr_
     dv->cardinality = pf.rows;
     wr_ice_file *f = *ret = delete_file(t, dv, "PARQUET");
     if (f) f->records = pf.rows, f->bytes = pf.bytes;
-    /* The engine cuts text bounds; readers bind the file by whole ones, which the manifest writer takes from `referenced`. */
+    /* The engine cuts text bounds; readers bind the file by whole ones, which the manifest writer takes from
+     * `referenced`. */
     f = f && (f->stats = wr_calloc(1, sizeof *f->stats)) ? f : NULL;
     for (int i = 0; f && i < pf.ncols; i++)
         if (pf.cols[i].field_id == WR_FIELD_POS) f->stats[f->nstats++] = pf.cols[i], f->stats[0].nans = WR_STAT_UNKNOWN;
@@ -160,7 +183,8 @@ static wr_code write_positions(wr_engine *e, const target *t, wr_ice_dv *dv, wr_
     return f ? WR_OK : wr_nomem(err, "delete file", sizeof *f);
 }
 
-/* Small vectors share the first target, larger ones and position deletes get one each. Sorts dvs so that each target's are together. */
+/* Small vectors share the first target, larger ones and position deletes get one each. Sorts dvs so that each target's
+ * are together. */
 static wr_code plan_targets(const char *folder, bool v3, wr_ice_dv *dvs, int n, target *t, int *ret_n, wr_err *err) {
     int nsmall = 0, nt = 0;
     for (int i = 0; v3 && i < n; i++) {
@@ -177,17 +201,20 @@ static wr_code plan_targets(const char *folder, bool v3, wr_ice_dv *dvs, int n, 
     return WR_OK;
 }
 
-static wr_code write_targets(wr_engine *e, wr_state *state, bool v3, const target *t, int nt, wr_ice_dv *dvs, wr_ice_file **files, wr_err *err) {
+static wr_code write_targets(wr_engine *e, wr_state *state, bool v3, const target *t, int nt, wr_ice_dv *dvs,
+                             wr_ice_file **files, wr_err *err) {
     WR_AUTO const char **paths = wr_calloc((size_t)nt, sizeof *paths);
     if (!paths) return wr_nomem(err, "paths", (size_t)nt * sizeof *paths);
     for (int i = 0; i < nt; i++) paths[i] = t[i].local;
     if (state) WR_TRY(wr_state_file_add_many(state, paths, nt, err));
     for (int i = 0; i < nt; i++)
-        WR_TRY(v3 ? write_puffin(&t[i], dvs, files, err) : write_positions(e, &t[i], &dvs[t[i].from], &files[t[i].from], err));
+        WR_TRY(v3 ? write_puffin(&t[i], dvs, files, err)
+                  : write_positions(e, &t[i], &dvs[t[i].from], &files[t[i].from], err));
     return WR_OK;
 }
 
-wr_code wr_ice_write_deletes(wr_engine *e, wr_state *state, const wr_ice_table *t, wr_ice_dv *dvs, int n, wr_ice_file ***ret_files, wr_err *err) {
+wr_code wr_ice_write_deletes(wr_engine *e, wr_state *state, const wr_ice_table *t, wr_ice_dv *dvs, int n,
+                             wr_ice_file ***ret_files, wr_err *err) {
     WR_AUTO char *folder = wr_asprintf("%s/data", wr_ice_location(t)), *local = NULL;
     if (!folder) return wr_nomem(err, "path", 1);
     WR_TRY(wr_ice_local_path(folder, &local, err));

@@ -1,5 +1,6 @@
-/* Iceberg's bytes and the catalog, below the table logic: what a table's metadata says, which files are live, and how a set of edits to
- * several tables becomes one catalog transaction. Private to lake. Sources: the Iceberg table spec (v2, v3), Puffin spec, JDBC catalog.
+/* Iceberg's bytes and the catalog, below the table logic: what a table's metadata says, which files are live, and how a
+ * set of edits to several tables becomes one catalog transaction. Private to lake. Sources: the Iceberg table spec (v2,
+ * v3), Puffin spec, JDBC catalog.
  * @thread one at a time per object */
 #ifndef WEIR_LAKE_ICE_H
 #define WEIR_LAKE_ICE_H
@@ -18,42 +19,57 @@
 #define WR_STAT_UNKNOWN UINT64_MAX
 
 /* One content file as a manifest entry describes it. Callers make theirs with wr_ice_file_new. */
-typedef enum wr_ice_content { WR_ICE_DATA = 0, WR_ICE_POS_DELETES = 1 /* a v2 position-delete file, or a v3 deletion vector in Puffin */, WR_ICE_EQ_DELETES = 2 } wr_ice_content;
+typedef enum wr_ice_content {
+    WR_ICE_DATA = 0,
+    WR_ICE_POS_DELETES = 1 /* a v2 position-delete file, or a v3 deletion vector in Puffin */,
+    WR_ICE_EQ_DELETES = 2
+} wr_ice_content;
 typedef struct wr_ice_file {
     uint8_t content;
-    char *path;                  /* as in the manifest (we write plain absolute paths with file:// left out unless the table's location has it) */
-    char *format;                /* "PARQUET" | "PUFFIN" */
+    char *path;   /* as in the manifest (we write plain absolute paths with file:// left out unless the table's location
+                     has it) */
+    char *format; /* "PARQUET" | "PUFFIN" */
     uint64_t records, bytes;
-    wr_column_stats *stats; int nstats;
-    int64_t snapshot_id;         /* that added it; 0 = not yet committed */
+    wr_column_stats *stats;
+    int nstats;
+    int64_t snapshot_id;             /* that added it; 0 = not yet committed */
     int64_t sequence, file_sequence; /* -1 = inherit (new) */
-    int64_t first_row_id;        /* data files, v3; -1 = inherit/none */
+    int64_t first_row_id;            /* data files, v3; -1 = inherit/none */
     /* deletes: */
-    char *referenced;            /* data file path, NULL when not file-scoped */
+    char *referenced;                     /* data file path, NULL when not file-scoped */
     int64_t content_offset, content_size; /* deletion vector blob in the Puffin file; -1 otherwise */
-    struct wr_ice_extra *extra;  /* private: what a rewritten entry keeps; NULL in files of ours */
+    struct wr_ice_extra *extra;           /* private: what a rewritten entry keeps; NULL in files of ours */
 } wr_ice_file;
 /* A new file: content and a copy of path; everything else absent (-1, NULL, 0). NULL when memory is out. */
 wr_ice_file *wr_ice_file_new(wr_ice_content content, const char *path);
 void wr_ice_file_free(wr_ice_file *f);
 
-typedef struct wr_ice_table wr_ice_table; /* metadata of one table as loaded; unknown JSON members are kept through rewrites */
+typedef struct wr_ice_table
+    wr_ice_table; /* metadata of one table as loaded; unknown JSON members are kept through rewrites */
 
 typedef struct wr_ice_catalog wr_ice_catalog;
-/* Creates tables iceberg_tables, iceberg_namespace_properties (V1) and weir_progress(pipeline, queue_offset, position, event_time_us, committed_us) when missing. WAL, synchronous=FULL, busy timeout. */
+/* Creates tables iceberg_tables, iceberg_namespace_properties (V1) and weir_progress(pipeline, queue_offset, position,
+ * event_time_us, committed_us) when missing. WAL, synchronous=FULL, busy timeout. */
 wr_code wr_ice_catalog_open(const char *path, bool read_only, wr_ice_catalog **ret, wr_err *err);
 void wr_ice_catalog_close(wr_ice_catalog *c);
-wr_code wr_ice_catalog_progress(wr_ice_catalog *c, const char *pipeline, uint64_t *ret_offset, wr_pos *ret_pos, int64_t *ret_event_time_us, wr_err *err);
-wr_code wr_ice_catalog_each(wr_ice_catalog *c, wr_code (*fn)(void *ctx, const char *ns, const char *name, const char *metadata_location, wr_err *err), void *ctx, wr_err *err);
+wr_code wr_ice_catalog_progress(wr_ice_catalog *c, const char *pipeline, uint64_t *ret_offset, wr_pos *ret_pos,
+                                int64_t *ret_event_time_us, wr_err *err);
+wr_code wr_ice_catalog_each(wr_ice_catalog *c,
+                            wr_code (*fn)(void *ctx, const char *ns, const char *name, const char *metadata_location,
+                                          wr_err *err),
+                            void *ctx, wr_err *err);
 
 /* Loads metadata JSON. WR_E_NOTFOUND. */
 wr_code wr_ice_load(wr_ice_catalog *c, const char *ns, const char *name, wr_ice_table **ret_table, wr_err *err);
 wr_code wr_ice_load_file(const char *metadata_location, wr_ice_table **ret_table, wr_err *err);
-/* A table that does not exist yet: fresh uuid, location, first schema; its metadata is first written by wr_ice_commit. Properties as in the design (merge-on-read modes, gc.enabled=false,
- * write.metadata.previous-versions-max, weir.pipeline, weir.table-id). */
-wr_code wr_ice_new(const char *ns, const char *name, const char *location, int format_version, const wr_schema *schema, wr_ice_table **ret_table, wr_err *err);
+/* A table that does not exist yet: fresh uuid, location, first schema; its metadata is first written by wr_ice_commit.
+ * Properties as in the design (merge-on-read modes, gc.enabled=false, write.metadata.previous-versions-max,
+ * weir.pipeline, weir.table-id). */
+wr_code wr_ice_new(const char *ns, const char *name, const char *location, int format_version, const wr_schema *schema,
+                   wr_ice_table **ret_table, wr_err *err);
 void wr_ice_table_free(wr_ice_table *t);
-/* A location for a new table: <warehouse>/<ns>/<name>-<8 hex digits>, escaped so that any name is a safe path (~XX, see metadata.c). */
+/* A location for a new table: <warehouse>/<ns>/<name>-<8 hex digits>, escaped so that any name is a safe path (~XX, see
+ * metadata.c). */
 wr_code wr_ice_new_location(const char *warehouse, const char *ns, const char *name, char **ret_location, wr_err *err);
 
 const char *wr_ice_uuid(const wr_ice_table *t);
@@ -65,51 +81,79 @@ int64_t wr_ice_ref(const wr_ice_table *t, const char *ref);          /* snapshot
 const char *wr_ice_summary(const wr_ice_table *t, int64_t snapshot_id, const char *key);
 int64_t wr_ice_snapshot_time_us(const wr_ice_table *t, int64_t snapshot_id);
 int wr_ice_snapshot_count(const wr_ice_table *t);
-/* The table's current schema as Weir's (nested/unsupported types: WR_E_UNSUPPORTED naming the column). key columns from identifier-field-ids or, when we wrote it, property weir.schema (our schema JSON, exact). */
+/* The table's current schema as Weir's (nested/unsupported types: WR_E_UNSUPPORTED naming the column). key columns from
+ * identifier-field-ids or, when we wrote it, property weir.schema (our schema JSON, exact). */
 wr_code wr_ice_schema(const wr_ice_table *t, wr_schema **ret_schema, wr_err *err);
 /* Schema of a branch's head: what a load under way takes. WR_E_NOTFOUND when there is no such branch. */
 wr_code wr_ice_ref_schema(const wr_ice_table *t, const char *ref, wr_schema **ret_schema, wr_err *err);
-/* Live files of a snapshot, by reading manifest list and manifests: data and deletes. Owned array. Paths resolved to local paths by wr_ice_local_path when opened. */
-wr_code wr_ice_live_files(const wr_ice_table *t, int64_t snapshot_id, wr_ice_file ***ret_files, int *ret_n, wr_err *err);
-/* Every path a snapshot needs: the table's present metadata file, the manifest list, its manifests, live data and delete files. */
-wr_code wr_ice_each_path(const wr_ice_table *t, int64_t snapshot_id, wr_code (*fn)(void *ctx, const char *path, wr_err *err), void *ctx, wr_err *err);
+/* Live files of a snapshot, by reading manifest list and manifests: data and deletes. Owned array. Paths resolved to
+ * local paths by wr_ice_local_path when opened. */
+wr_code wr_ice_live_files(const wr_ice_table *t, int64_t snapshot_id, wr_ice_file ***ret_files, int *ret_n,
+                          wr_err *err);
+/* Every path a snapshot needs: the table's present metadata file, the manifest list, its manifests, live data and
+ * delete files. */
+wr_code wr_ice_each_path(const wr_ice_table *t, int64_t snapshot_id,
+                         wr_code (*fn)(void *ctx, const char *path, wr_err *err), void *ctx, wr_err *err);
 /* "file:///a/b", "file:/a/b", "/a/b" -> "/a/b"; WR_E_UNSUPPORTED otherwise. */
 wr_code wr_ice_local_path(const char *uri, char **ret_path, wr_err *err);
 
 /* ---- deletion vectors and position deletes */
-/* Puffin file with one deletion-vector-v1 blob per entry; blob i covers positions of referenced[i]. Written and fsynced. Fills content_offset/size/bytes. */
-typedef struct wr_ice_dv { const char *referenced; const void *bitmap /* const roaring_bitmap_t * of 32-bit positions */; int64_t offset, size; uint64_t cardinality; } wr_ice_dv;
+/* Puffin file with one deletion-vector-v1 blob per entry; blob i covers positions of referenced[i]. Written and
+ * fsynced. Fills content_offset/size/bytes. */
+typedef struct wr_ice_dv {
+    const char *referenced;
+    const void *bitmap /* const roaring_bitmap_t * of 32-bit positions */;
+    int64_t offset, size;
+    uint64_t cardinality;
+} wr_ice_dv;
 wr_code wr_puffin_write(const char *path, wr_ice_dv *dvs, int n, uint64_t *ret_bytes, wr_err *err);
-/* Reads a delete file's positions (Puffin DV, or v2 Parquet position deletes through the engine), only those of `data_path`. ret is roaring_bitmap_t*, owned. */
-wr_code wr_ice_read_deletes(wr_engine *e, const wr_ice_file *del, const char *data_path, void **ret_bitmap, wr_err *err);
+/* Reads a delete file's positions (Puffin DV, or v2 Parquet position deletes through the engine), only those of
+ * `data_path`. ret is roaring_bitmap_t*, owned. */
+wr_code wr_ice_read_deletes(wr_engine *e, const wr_ice_file *del, const char *data_path, void **ret_bitmap,
+                            wr_err *err);
 
-/* Deletes of a table in its format: v3 deletion vectors (small ones share one Puffin file, those above 64 KiB have their own), v2
- * position deletes (Parquet, one file per data file; e is used for these only). Files go to <location>/data, announced in the journal
- * first, durable on return. Sorts dvs; (*ret_files)[i] belongs to dvs[i], ready for wr_ice_edit.added. n > 0. Owned array and files. */
-wr_code wr_ice_write_deletes(wr_engine *e, wr_state *state, const wr_ice_table *t, wr_ice_dv *dvs, int n, wr_ice_file ***ret_files, wr_err *err);
+/* Deletes of a table in its format: v3 deletion vectors (small ones share one Puffin file, those above 64 KiB have
+ * their own), v2 position deletes (Parquet, one file per data file; e is used for these only). Files go to
+ * <location>/data, announced in the journal first, durable on return. Sorts dvs; (*ret_files)[i] belongs to dvs[i],
+ * ready for wr_ice_edit.added. n > 0. Owned array and files. */
+wr_code wr_ice_write_deletes(wr_engine *e, wr_state *state, const wr_ice_table *t, wr_ice_dv *dvs, int n,
+                             wr_ice_file ***ret_files, wr_err *err);
 
 /* ---- edits: one new snapshot of one table */
 typedef struct wr_ice_edit {
     wr_ice_table *table;
-    const char *ref;               /* WR_ICE_MAIN or WR_ICE_LOAD: the branch that moves; its head is the parent */
-    bool restart_ref;              /* the new snapshot has no content of the parent: only `added` is live (load begin) */
-    wr_ice_file **added; int nadded;       /* data and deletes; borrowed */
-    const char *const *removed; int nremoved; /* paths of data files, and of delete files with their referenced file: removed from the live set. A DV is removed by (puffin path, referenced) */
-    const char *const *removed_refs;       /* [nremoved] referenced data path for DVs, else NULL */
-    const wr_schema *schema;       /* non-NULL: schema of the new snapshot (added to schemas when different) */
-    bool set_current_schema;       /* and make it current (main commits); load branches do it at publish */
-    const char *const *summary_keys, *const *summary_vals; int nsummary; /* weir.offset, weir.load, ... */
-    const char *const *prop_keys, *const *prop_vals; int nprops;
+    const char *ref;  /* WR_ICE_MAIN or WR_ICE_LOAD: the branch that moves; its head is the parent */
+    bool restart_ref; /* the new snapshot has no content of the parent: only `added` is live (load begin) */
+    wr_ice_file **added;
+    int nadded; /* data and deletes; borrowed */
+    const char *const *removed;
+    int nremoved; /* paths of data files, and of delete files with their referenced file: removed from the live set. A
+                     DV is removed by (puffin path, referenced) */
+    const char *const *removed_refs; /* [nremoved] referenced data path for DVs, else NULL */
+    const wr_schema *schema;         /* non-NULL: schema of the new snapshot (added to schemas when different) */
+    bool set_current_schema;         /* and make it current (main commits); load branches do it at publish */
+    const char *const *summary_keys, *const *summary_vals;
+    int nsummary; /* weir.offset, weir.load, ... */
+    const char *const *prop_keys, *const *prop_vals;
+    int nprops;
     bool publish;                  /* after this edit main = the new head of `ref`, and the load branch is removed */
     bool no_snapshot;              /* only schema/properties/refs change (publish without new files) */
     const char *new_ns, *new_name; /* rename; NULL = as it is */
     bool create, drop;             /* catalog row */
 } wr_ice_edit;
 
-/* Writes manifests, manifest lists and metadata files (each announced in the state's file journal first, fsynced), then moves all catalog rows
- * and the pipeline's progress in ONE SQLite transaction with compare-and-swap on metadata_location. After success every edit's table holds its new
- * metadata and the journal is told. WR_E_CONFLICT (retry after reload) names the table whose row moved; nothing changed then. edits may be 0 (progress only); pipeline NULL = progress stays. */
-typedef struct wr_ice_progress { const char *pipeline; uint64_t offset; const wr_pos *pos; int64_t event_time_us; } wr_ice_progress;
-wr_code wr_ice_commit(wr_ice_catalog *c, wr_state *state, wr_ice_edit *edits, int n, const wr_ice_progress *progress, wr_err *err);
+/* Writes manifests, manifest lists and metadata files (each announced in the state's file journal first, fsynced), then
+ * moves all catalog rows and the pipeline's progress in ONE SQLite transaction with compare-and-swap on
+ * metadata_location. After success every edit's table holds its new metadata and the journal is told. WR_E_CONFLICT
+ * (retry after reload) names the table whose row moved; nothing changed then. edits may be 0 (progress only); pipeline
+ * NULL = progress stays. */
+typedef struct wr_ice_progress {
+    const char *pipeline;
+    uint64_t offset;
+    const wr_pos *pos;
+    int64_t event_time_us;
+} wr_ice_progress;
+wr_code wr_ice_commit(wr_ice_catalog *c, wr_state *state, wr_ice_edit *edits, int n, const wr_ice_progress *progress,
+                      wr_err *err);
 
 #endif

@@ -52,8 +52,8 @@ static bool is_number(const char *s) {
     return *s == 0;
 }
 
-/* cJSON keeps the order of the text, so the k-th number item of the tree is the k-th number of the text. Depth is bounded by cJSON
- * (CJSON_NESTING_LIMIT, 1000). */
+/* cJSON keeps the order of the text, so the k-th number item of the tree is the k-th number of the text. Depth is
+ * bounded by cJSON (CJSON_NESTING_LIMIT, 1000). */
 static bool keep_spelling(cJSON *item, wr_rd *rd, size_t *ret_at, const uint8_t *text) {
     for (; item; item = item->next) {
         if (item->child && !keep_spelling(item->child, rd, ret_at, text)) return false;
@@ -79,10 +79,13 @@ wr_code wr_json_parse(wr_slice text, const char *name, cJSON **ret_doc, wr_err *
         return wr_fail(err, WR_E_DECODE, WR_RETRY_NO, "%s: not JSON (or memory is out) at byte %zu", name,
                        end ? (size_t)((const uint8_t *)end - text.p) : 0);
     for (const uint8_t *p = (const uint8_t *)end; p < text.p + text.n; p++)
-        if (!isspace(*p) && *p != 0) return wr_fail(err, WR_E_DECODE, WR_RETRY_NO, "%s: bytes behind the JSON at byte %zu", name, (size_t)(p - text.p));
+        if (!isspace(*p) && *p != 0)
+            return wr_fail(err, WR_E_DECODE, WR_RETRY_NO, "%s: bytes behind the JSON at byte %zu", name,
+                           (size_t)(p - text.p));
     wr_rd rd = wr_rd_of(text.p, text.n);
     size_t at = 0;
-    if (!keep_spelling(doc, &rd, &at, text.p)) return wr_fail(err, WR_E_DECODE, WR_RETRY_NO, "%s: a damaged number at byte %zu", name, at);
+    if (!keep_spelling(doc, &rd, &at, text.p))
+        return wr_fail(err, WR_E_DECODE, WR_RETRY_NO, "%s: a damaged number at byte %zu", name, at);
     *ret_doc = doc;
     doc = NULL;
     return WR_OK;
@@ -136,7 +139,9 @@ bool wr_json_set(cJSON *obj, const char *key, cJSON *item) {
 }
 
 bool wr_json_set_num(cJSON *obj, const char *key, int64_t v) { return wr_json_set(obj, key, wr_json_num(v)); }
-bool wr_json_set_str(cJSON *obj, const char *key, const char *v) { return wr_json_set(obj, key, cJSON_CreateString(v)); }
+bool wr_json_set_str(cJSON *obj, const char *key, const char *v) {
+    return wr_json_set(obj, key, cJSON_CreateString(v));
+}
 
 bool wr_json_push(cJSON *array, cJSON *item) {
     if (!item) return false;

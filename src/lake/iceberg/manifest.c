@@ -11,7 +11,12 @@
 wr_ice_file *wr_ice_file_new(wr_ice_content content, const char *path) {
     wr_ice_file *f = wr_calloc(1, sizeof *f);
     if (!f) return NULL;
-    *f = (wr_ice_file){.content = (uint8_t)content, .sequence = -1, .file_sequence = -1, .first_row_id = -1, .content_offset = -1, .content_size = -1};
+    *f = (wr_ice_file){.content = (uint8_t)content,
+                       .sequence = -1,
+                       .file_sequence = -1,
+                       .first_row_id = -1,
+                       .content_offset = -1,
+                       .content_size = -1};
     f->path = wr_strdup(path);
     if (!f->path) return wr_free(f), NULL;
     return f;
@@ -81,7 +86,8 @@ static bool copy_bytes(uint8_t **dst, uint32_t *dst_n, const uint8_t *src, size_
 
 wr_code wr_manifest_file_copy(wr_manifest_file *dst, const wr_manifest_file *src, wr_err *err) {
     wr_manifest_file m = *src;
-    m.path = wr_strdup(src->path), m.partitions = NULL, m.npartitions = src->npartitions < 0 ? -1 : 0, m.key_metadata = NULL;
+    m.path = wr_strdup(src->path), m.partitions = NULL, m.npartitions = src->npartitions < 0 ? -1 : 0,
+    m.key_metadata = NULL;
     bool ok = m.path && copy_bytes(&m.key_metadata, &m.key_metadata_n, src->key_metadata, src->key_metadata_n);
     if (ok && src->npartitions > 0) {
         m.partitions = wr_calloc((size_t)src->npartitions, sizeof *m.partitions);
@@ -90,7 +96,8 @@ wr_code wr_manifest_file_copy(wr_manifest_file *dst, const wr_manifest_file *src
             const wr_partition_summary *p = &src->partitions[i];
             wr_partition_summary *q = &m.partitions[m.npartitions++];
             q->contains_null = p->contains_null, q->contains_nan = p->contains_nan;
-            ok = copy_bytes(&q->lower, &q->lower_n, p->lower, p->lower_n) && copy_bytes(&q->upper, &q->upper_n, p->upper, p->upper_n);
+            ok = copy_bytes(&q->lower, &q->lower_n, p->lower, p->lower_n) &&
+                 copy_bytes(&q->upper, &q->upper_n, p->upper, p->upper_n);
         }
     }
     if (!ok) return wr_manifest_file_clear(&m), wr_nomem(err, "manifest list", sizeof m);
@@ -119,7 +126,9 @@ static int64_t get_int(const wr_avro_value *rec, int id, int64_t absent) {
     return v && (v->kind == WR_AVRO_INT || v->kind == WR_AVRO_LONG || v->kind == WR_AVRO_BOOL) ? v->i : absent;
 }
 
-static bool is_bytes(const wr_avro_value *v) { return v && (v->kind == WR_AVRO_STRING || v->kind == WR_AVRO_BYTES || v->kind == WR_AVRO_FIXED); }
+static bool is_bytes(const wr_avro_value *v) {
+    return v && (v->kind == WR_AVRO_STRING || v->kind == WR_AVRO_BYTES || v->kind == WR_AVRO_FIXED);
+}
 
 static wr_slice get_bytes(const wr_avro_value *rec, int id) { /* .p NULL = absent */
     const wr_avro_value *v = wr_avro_field(rec, id);
@@ -158,7 +167,8 @@ static wr_code decode_row(const wr_avro_value *v, const char *name, int64_t i, w
     int64_t content = get_int(v, 517, 0);
     m->sequence = get_int(v, 515, 0), m->min_sequence = get_int(v, 516, 0);
     m->snapshot_id = get_int(v, 503, -1);
-    m->added_files = get_int(v, 504, -1), m->existing_files = get_int(v, 505, -1), m->deleted_files = get_int(v, 506, -1);
+    m->added_files = get_int(v, 504, -1), m->existing_files = get_int(v, 505, -1),
+    m->deleted_files = get_int(v, 506, -1);
     m->added_rows = get_int(v, 512, -1), m->existing_rows = get_int(v, 513, -1), m->deleted_rows = get_int(v, 514, -1);
     m->first_row_id = get_int(v, 520, -1);
     if (m->length < 0) return bad_entry(name, i, "no manifest_length (field 501)", err);
@@ -196,16 +206,59 @@ wr_code wr_manifest_list_decode(wr_slice file, const char *name, wr_manifest_lis
 /* ------------------------------------------------------------------ manifest list: write */
 #define F(name, id, type) "{\"name\":\"" name "\",\"type\":\"" type "\",\"field-id\":" #id "}"
 #define OPT(name, id, type) "{\"name\":\"" name "\",\"type\":[\"null\"," type "],\"default\":null,\"field-id\":" #id "}"
-#define LIST_FIELDS                                                                                                                        \
-    F("manifest_path", 500, "string") "," F("manifest_length", 501, "long") "," F("partition_spec_id", 502, "int") "," F("content", 517, "int") \
-    "," F("sequence_number", 515, "long") "," F("min_sequence_number", 516, "long") "," F("added_snapshot_id", 503, "long") ","             \
-    F("added_files_count", 504, "int") "," F("existing_files_count", 505, "int") "," F("deleted_files_count", 506, "int") ","               \
-    F("added_rows_count", 512, "long") "," F("existing_rows_count", 513, "long") "," F("deleted_rows_count", 514, "long") ","               \
-    OPT("partitions", 507, "{\"type\":\"array\",\"items\":{\"type\":\"record\",\"name\":\"r508\",\"fields\":["                              \
-        F("contains_null", 509, "boolean") "," OPT("contains_nan", 518, "\"boolean\"") "," OPT("lower_bound", 510, "\"bytes\"") ","         \
-        OPT("upper_bound", 511, "\"bytes\"") "]},\"element-id\":508}") "," OPT("key_metadata", 519, "\"bytes\"")
+#define LIST_FIELDS                                                                                                                                                                                                 \
+    F("manifest_path", 500, "string")                                                                                                                                                                               \
+    "," F("manifest_length", 501, "long") "," F("partition_spec_id", 502, "int") "," F("content", 517, "int") "," F("sequence_number", 515, "long") "," F("min_sequence_number", 516, "long") "," F(                \
+        "added_snapshot_id", 503,                                                                                                                                                                                   \
+        "long") "," F("added_files_count", 504,                                                                                                                                                                     \
+                      "int") "," F("existing_files_count", 505,                                                                                                                                                     \
+                                   "int") "," F("deleted_files_count", 506,                                                                                                                                         \
+                                                "int") "," F("added_rows_count", 512,                                                                                                                               \
+                                                             "long") "," F("existing_rows_count", 513,                                                                                                              \
+                                                                           "long") "," F("deleted_rows_count",                                                                                                      \
+                                                                                         514, "long") "," OPT("partit"                                                                                              \
+                                                                                                              "ions",                                                                                               \
+                                                                                                              507,                                                                                                  \
+                                                                                                              "{\"typ"                                                                                              \
+                                                                                                              "e\":"                                                                                                \
+                                                                                                              "\"arra"                                                                                              \
+                                                                                                              "y\","                                                                                                \
+                                                                                                              "\"item"                                                                                              \
+                                                                                                              "s\":{"                                                                                               \
+                                                                                                              "\"type"                                                                                              \
+                                                                                                              "\":"                                                                                                 \
+                                                                                                              "\"reco"                                                                                              \
+                                                                                                              "rd\","                                                                                               \
+                                                                                                              "\"name"                                                                                              \
+                                                                                                              "\":"                                                                                                 \
+                                                                                                              "\"r508"                                                                                              \
+                                                                                                              "\","                                                                                                 \
+                                                                                                              "\"fiel"                                                                                              \
+                                                                                                              "ds\":"                                                                                               \
+                                                                                                              "[" F("contains_null", 509, "boolean") "," OPT(                                                       \
+                                                                                                                  "co"                                                                                              \
+                                                                                                                  "nt"                                                                                              \
+                                                                                                                  "ai"                                                                                              \
+                                                                                                                  "ns"                                                                                              \
+                                                                                                                  "_n"                                                                                              \
+                                                                                                                  "a"                                                                                               \
+                                                                                                                  "n",                                                                                              \
+                                                                                                                  518,                                                                                              \
+                                                                                                                  "\""                                                                                              \
+                                                                                                                  "bo"                                                                                              \
+                                                                                                                  "ol"                                                                                              \
+                                                                                                                  "ea"                                                                                              \
+                                                                                                                  "n"                                                                                               \
+                                                                                                                  "\"") "," OPT("lower_bound",                                                                      \
+                                                                                                                                510,                                                                                \
+                                                                                                                                "\"bytes\"") "," OPT("upper_bound",                                                 \
+                                                                                                                                                     511,                                                           \
+                                                                                                                                                     "\"bytes\"") "]},\"element-id\":508}") "," OPT("key_metadata", \
+                                                                                                                                                                                                    519,            \
+                                                                                                                                                                                                    "\"bytes\"")
 static const char list_v2[] = "{\"type\":\"record\",\"name\":\"manifest_file\",\"fields\":[" LIST_FIELDS "]}";
-static const char list_v3[] = "{\"type\":\"record\",\"name\":\"manifest_file\",\"fields\":[" LIST_FIELDS "," OPT("first_row_id", 520, "\"long\"") "]}";
+static const char list_v3[] = "{\"type\":\"record\",\"name\":\"manifest_file\",\"fields\":[" LIST_FIELDS
+                              "," OPT("first_row_id", 520, "\"long\"") "]}";
 
 static void put_opt_bytes(wr_buf *b, const uint8_t *p, size_t n) {
     wr_avro_put_long(b, p ? 1 : 0);
@@ -225,7 +278,8 @@ static void put_row(wr_buf *b, const wr_manifest_file *m, bool v3) {
     wr_avro_put_long(b, m->sequence);
     wr_avro_put_long(b, m->min_sequence);
     wr_avro_put_long(b, m->snapshot_id);
-    const int64_t counts[] = {m->added_files, m->existing_files, m->deleted_files, m->added_rows, m->existing_rows, m->deleted_rows};
+    const int64_t counts[] = {m->added_files, m->existing_files, m->deleted_files,
+                              m->added_rows,  m->existing_rows,  m->deleted_rows};
     for (int i = 0; i < 6; i++) wr_avro_put_long(b, counts[i] < 0 ? 0 : counts[i]);
     wr_avro_put_long(b, m->npartitions >= 0);
     if (m->npartitions >= 0) {
@@ -252,9 +306,10 @@ static wr_avro_meta meta_num(const char *key, int64_t v, char text[24]) {
 wr_code wr_manifest_list_encode(const wr_manifest_list_head *h, const wr_manifest_list *l, wr_buf *out, wr_err *err) {
     bool v3 = h->format_version >= 3;
     char t[5][24];
-    wr_avro_meta meta[5] = {meta_num("snapshot-id", h->snapshot_id, t[0]), meta_num("sequence-number", h->sequence, t[1]),
-                            meta_num("format-version", h->format_version, t[2]), meta_num("parent-snapshot-id", h->parent_id, t[3]),
-                            meta_num("first-row-id", h->first_row_id, t[4])};
+    wr_avro_meta meta[5] = {
+        meta_num("snapshot-id", h->snapshot_id, t[0]), meta_num("sequence-number", h->sequence, t[1]),
+        meta_num("format-version", h->format_version, t[2]), meta_num("parent-snapshot-id", h->parent_id, t[3]),
+        meta_num("first-row-id", h->first_row_id, t[4])};
     if (h->parent_id < 0) meta[3].value = wr_slice_str("null");
     WR_CLEANUP(wr_avro_writer_clear) wr_avro_writer w = {0};
     WR_TRY(wr_avro_begin(&w, v3 ? list_v3 : list_v2, meta, v3 ? 5 : 4, out, err));
@@ -267,10 +322,15 @@ wr_code wr_manifest_list_encode(const wr_manifest_list_head *h, const wr_manifes
 
 /* ------------------------------------------------------------------ manifest: read */
 /* Statistics arrive as six maps by column id and leave as one array by column. */
-typedef struct stats_builder { wr_column_stats *v; int n, cap, next; int64_t max_id; } stats_builder;
+typedef struct stats_builder {
+    wr_column_stats *v;
+    int n, cap, next;
+    int64_t max_id;
+} stats_builder;
 
 static wr_column_stats *stats_of(stats_builder *b, int64_t id, wr_err *err) {
-    /* All maps of one writer have one order, mostly rising: look behind the last match first, and nowhere for a new highest id. */
+    /* All maps of one writer have one order, mostly rising: look behind the last match first, and nowhere for a new
+     * highest id. */
     if (b->next < b->n && b->v[b->next].field_id == id) return &b->v[b->next++];
     for (int i = 0; id <= b->max_id && i < b->n; i++)
         if (b->v[i].field_id == id) return b->next = i + 1, &b->v[i];
@@ -278,18 +338,22 @@ static wr_column_stats *stats_of(stats_builder *b, int64_t id, wr_err *err) {
     wr_column_stats *v = grow(b->v, b->n, &b->cap, sizeof *v, err);
     if (!v) return NULL;
     b->v = v;
-    b->v[b->n] = (wr_column_stats){.field_id = (int32_t)id, .values = WR_STAT_UNKNOWN, .nulls = WR_STAT_UNKNOWN, .nans = WR_STAT_UNKNOWN};
+    b->v[b->n] = (wr_column_stats){
+        .field_id = (int32_t)id, .values = WR_STAT_UNKNOWN, .nulls = WR_STAT_UNKNOWN, .nans = WR_STAT_UNKNOWN};
     return &b->v[b->n++];
 }
 
 typedef enum stat_map { COLUMN_SIZES, VALUE_COUNTS, NULL_COUNTS, NAN_COUNTS, LOWER, UPPER, NSTAT_MAPS } stat_map;
-static const int stat_ids[NSTAT_MAPS][3] = {{108, 117, 118}, {109, 119, 120}, {110, 121, 122}, {137, 138, 139}, {125, 126, 127}, {128, 129, 130}};
+static const int stat_ids[NSTAT_MAPS][3] = {{108, 117, 118}, {109, 119, 120}, {110, 121, 122},
+                                            {137, 138, 139}, {125, 126, 127}, {128, 129, 130}};
 
 static void set_bound(wr_column_stats *c, stat_map which, wr_slice s) {
-    if (which == LOWER) { /* a prefix of a lower bound is a lower bound of strings and binaries; nothing else is that long */
+    if (which ==
+        LOWER) { /* a prefix of a lower bound is a lower bound of strings and binaries; nothing else is that long */
         c->has_lower = true, c->lower_n = (uint8_t)(s.n > sizeof c->lower ? sizeof c->lower : s.n);
         if (c->lower_n) memcpy(c->lower, s.p, c->lower_n);
-        while (s.n > sizeof c->lower && c->lower_n > 0 && (s.p[c->lower_n] & 0xc0) == 0x80) c->lower_n--; /* not within a character */
+        while (s.n > sizeof c->lower && c->lower_n > 0 && (s.p[c->lower_n] & 0xc0) == 0x80)
+            c->lower_n--; /* not within a character */
     } else if (s.n <= sizeof c->upper) {
         c->has_upper = true, c->upper_n = (uint8_t)s.n;
         if (s.n) memcpy(c->upper, s.p, s.n);
@@ -309,7 +373,10 @@ static wr_code read_stat_map(const wr_avro_value *df, stat_map which, stats_buil
         if (which >= LOWER) {
             if (is_bytes(v)) set_bound(c, which, v->s);
         } else if ((v->kind == WR_AVRO_LONG || v->kind == WR_AVRO_INT) && v->i >= 0) {
-            uint64_t *to = which == COLUMN_SIZES ? &c->bytes : which == VALUE_COUNTS ? &c->values : which == NULL_COUNTS ? &c->nulls : &c->nans;
+            uint64_t *to = which == COLUMN_SIZES   ? &c->bytes
+                           : which == VALUE_COUNTS ? &c->values
+                           : which == NULL_COUNTS  ? &c->nulls
+                                                   : &c->nans;
             *to = (uint64_t)v->i;
         }
     }
@@ -392,8 +459,8 @@ static wr_code read_file(const wr_avro_value *df, const char *name, int64_t i, w
     return rc == WR_OK ? read_extra(df, f, err) : rc;
 }
 
-static wr_code read_entry(const wr_avro_value *v, const wr_manifest_file *mf, int64_t i, int64_t *next_row_id, uint8_t *ret_status,
-                          wr_ice_file **ret_file, wr_err *err) {
+static wr_code read_entry(const wr_avro_value *v, const wr_manifest_file *mf, int64_t i, int64_t *next_row_id,
+                          uint8_t *ret_status, wr_ice_file **ret_file, wr_err *err) {
     const wr_avro_value *df = wr_avro_field(v, 2);
     int64_t status = get_int(v, 0, -1);
     if (status < 0 || status > 2) return bad_entry(mf->path, i, "status is not 0, 1 or 2", err);
@@ -417,7 +484,8 @@ static wr_code read_entry(const wr_avro_value *v, const wr_manifest_file *mf, in
     return WR_OK;
 }
 
-wr_code wr_manifest_decode(wr_slice file, const wr_manifest_file *mf, bool deleted_too, wr_entries *ret_entries, wr_err *err) {
+wr_code wr_manifest_decode(wr_slice file, const wr_manifest_file *mf, bool deleted_too, wr_entries *ret_entries,
+                           wr_err *err) {
     WR_CLEANUP(reader_free_p) wr_avro_reader *r = NULL;
     WR_CLEANUP(wr_entries_clear) wr_entries e = {0};
     WR_TRY(wr_avro_open(file, mf->path, &r, err));
@@ -442,25 +510,48 @@ wr_code wr_manifest_decode(wr_slice file, const wr_manifest_file *mf, bool delet
 }
 
 /* ------------------------------------------------------------------ manifest: write */
-#define MAP(name, id, k, kid, vid, v)                                                                                                      \
-    OPT(name, id, "{\"type\":\"array\",\"items\":{\"type\":\"record\",\"name\":\"k" #kid "_v" #vid "\",\"fields\":[" F("key", kid, k) ","  \
-        F("value", vid, v) "]},\"logicalType\":\"map\"}")
-#define FILE_FIELDS                                                                                                                        \
-    F("content", 134, "int") "," F("file_path", 100, "string") "," F("file_format", 101, "string") ","                                     \
-    "{\"name\":\"partition\",\"type\":{\"type\":\"record\",\"name\":\"r102\",\"fields\":[]},\"field-id\":102},"                            \
-    F("record_count", 103, "long") "," F("file_size_in_bytes", 104, "long") ","                                                            \
-    MAP("column_sizes", 108, "int", 117, 118, "long") "," MAP("value_counts", 109, "int", 119, 120, "long") ","                            \
-    MAP("null_value_counts", 110, "int", 121, 122, "long") "," MAP("nan_value_counts", 137, "int", 138, 139, "long") ","                   \
-    MAP("lower_bounds", 125, "int", 126, 127, "bytes") "," MAP("upper_bounds", 128, "int", 129, 130, "bytes") ","                          \
-    OPT("key_metadata", 131, "\"bytes\"") "," OPT("split_offsets", 132, "{\"type\":\"array\",\"items\":\"long\",\"element-id\":133}") ","  \
-    OPT("equality_ids", 135, "{\"type\":\"array\",\"items\":\"int\",\"element-id\":136}") "," OPT("sort_order_id", 140, "\"int\"")
-#define ENTRY(file_fields)                                                                                                                 \
-    "{\"type\":\"record\",\"name\":\"manifest_entry\",\"fields\":[" F("status", 0, "int") "," OPT("snapshot_id", 1, "\"long\"") ","        \
-    OPT("sequence_number", 3, "\"long\"") "," OPT("file_sequence_number", 4, "\"long\"") ","                                               \
-    "{\"name\":\"data_file\",\"type\":{\"type\":\"record\",\"name\":\"r2\",\"fields\":[" file_fields "]},\"field-id\":2}]}"
+#define MAP(name, id, k, kid, vid, v)                                                                                  \
+    OPT(name, id,                                                                                                      \
+        "{\"type\":\"array\",\"items\":{\"type\":\"record\",\"name\":\"k" #kid "_v" #vid                               \
+        "\",\"fields\":[" F("key", kid, k) "," F("value", vid, v) "]},\"logicalType\":\"map\"}")
+#define FILE_FIELDS                                                                                                                                                                                                                                                                                      \
+    F("content", 134, "int")                                                                                                                                                                                                                                                                             \
+    "," F("file_path", 100, "string") "," F(                                                                                                                                                                                                                                                             \
+        "file_format", 101,                                                                                                                                                                                                                                                                              \
+        "string") ","                                                                                                                                                                                                                                                                                    \
+                  "{\"name\":\"partition\",\"type\":{\"type\":\"record\",\"name\":\"r102\",\"fields\":[]},\"field-"                                                                                                                                                                                      \
+                  "id\":102}," F("record_count", 103, "long") "," F("file_size_in_bytes", 104, "long") "," MAP(                                                                                                                                                                                          \
+                      "column_sizes", 108, "int", 117, 118,                                                                                                                                                                                                                                              \
+                      "long") "," MAP("value_counts", 109, "int", 119, 120,                                                                                                                                                                                                                              \
+                                      "long") "," MAP("null_value_counts", 110, "int", 121, 122,                                                                                                                                                                                                         \
+                                                      "long") "," MAP("nan_value_counts", 137, "int", 138, 139,                                                                                                                                                                                          \
+                                                                      "long") "," MAP("lower_bounds", 125, "int", 126,                                                                                                                                                                                   \
+                                                                                      127,                                                                                                                                                                                                               \
+                                                                                      "bytes") "," MAP("upper_bounds",                                                                                                                                                                                   \
+                                                                                                       128, "int",                                                                                                                                                                                       \
+                                                                                                       129, 130,                                                                                                                                                                                         \
+                                                                                                       "bytes") "," OPT("key_metadata",                                                                                                                                                                  \
+                                                                                                                        131,                                                                                                                                                                             \
+                                                                                                                        "\"bytes\"") "," OPT("split_offsets",                                                                                                                                            \
+                                                                                                                                             132,                                                                                                                                                        \
+                                                                                                                                             "{\"type\":\"array\",\"items\":\"long\",\"element-id\":133}") "," OPT("equality_ids",                                                                       \
+                                                                                                                                                                                                                   135,                                                                                  \
+                                                                                                                                                                                                                   "{\"type\":\"array\",\"items\":\"int\",\"element-id\":136}") "," OPT("sort_order_id", \
+                                                                                                                                                                                                                                                                                        140,             \
+                                                                                                                                                                                                                                                                                        "\"int\"")
+#define ENTRY(file_fields)                                                                                             \
+    "{\"type\":\"record\",\"name\":\"manifest_entry\",\"fields\":[" F("status", 0, "int") "," OPT(                     \
+        "snapshot_id", 1,                                                                                              \
+        "\"long\"") "," OPT("sequence_number", 3,                                                                      \
+                            "\"long\"") "," OPT("file_sequence_number", 4,                                             \
+                                                "\"long\"") ","                                                        \
+                                                            "{\"name\":\"data_file\",\"type\":{\"type\":\"record\","   \
+                                                            "\"name\":\"r2\",\"fields\":[" file_fields                 \
+                                                            "]},\"field-id\":2}]}"
 static const char entry_v2[] = ENTRY(FILE_FIELDS "," OPT("referenced_data_file", 143, "\"string\""));
-static const char entry_v3[] = ENTRY(FILE_FIELDS "," OPT("first_row_id", 142, "\"long\"") "," OPT("referenced_data_file", 143, "\"string\"") ","
-                                     OPT("content_offset", 144, "\"long\"") "," OPT("content_size_in_bytes", 145, "\"long\""));
+static const char entry_v3[] = ENTRY(
+    FILE_FIELDS "," OPT("first_row_id", 142, "\"long\"") "," OPT("referenced_data_file", 143, "\"string\"") "," OPT(
+        "content_offset", 144, "\"long\"") "," OPT("content_size_in_bytes", 145, "\"long\""));
 
 static bool is_float(const wr_manifest_head *h, int32_t id) {
     for (int i = 0; i < h->nfloat_ids; i++)
@@ -472,13 +563,20 @@ static bool is_float(const wr_manifest_head *h, int32_t id) {
 static uint64_t stat_count(const wr_manifest_head *h, const wr_column_stats *c, stat_map m) {
     bool element = c->field_id >= WR_ELEMENT_ID_BASE && c->field_id <= 2 * WR_ELEMENT_ID_BASE;
     switch (m) {
-    case COLUMN_SIZES: return c->bytes ? c->bytes : WR_STAT_UNKNOWN;
-    case VALUE_COUNTS: return c->values;
-    case NULL_COUNTS: return c->nulls;
-    case NAN_COUNTS: return is_float(h, c->field_id) ? c->nans : WR_STAT_UNKNOWN;
-    case LOWER: return c->has_lower && !element ? 0 : WR_STAT_UNKNOWN;
-    case UPPER: return c->has_upper && !element ? 0 : WR_STAT_UNKNOWN;
-    default: return WR_STAT_UNKNOWN;
+    case COLUMN_SIZES:
+        return c->bytes ? c->bytes : WR_STAT_UNKNOWN;
+    case VALUE_COUNTS:
+        return c->values;
+    case NULL_COUNTS:
+        return c->nulls;
+    case NAN_COUNTS:
+        return is_float(h, c->field_id) ? c->nans : WR_STAT_UNKNOWN;
+    case LOWER:
+        return c->has_lower && !element ? 0 : WR_STAT_UNKNOWN;
+    case UPPER:
+        return c->has_upper && !element ? 0 : WR_STAT_UNKNOWN;
+    default:
+        return WR_STAT_UNKNOWN;
     }
 }
 
@@ -486,11 +584,13 @@ static void put_stat_map(wr_buf *b, const wr_manifest_head *h, const wr_ice_file
     bool path_bound = m >= LOWER && f->content != WR_ICE_DATA && f->referenced;
     int n = path_bound;
     for (int i = 0; i < f->nstats; i++)
-        n += stat_count(h, &f->stats[i], m) != WR_STAT_UNKNOWN && !(path_bound && f->stats[i].field_id == WR_FIELD_PATH);
+        n +=
+            stat_count(h, &f->stats[i], m) != WR_STAT_UNKNOWN && !(path_bound && f->stats[i].field_id == WR_FIELD_PATH);
     wr_avro_put_long(b, n > 0);
     if (n == 0) return;
     wr_avro_put_long(b, n);
-    if (path_bound) { /* not required of us, but what PyIceberg and Polars bind a delete to its file by; whole, never truncated */
+    if (path_bound) { /* not required of us, but what PyIceberg and Polars bind a delete to its file by; whole, never
+                         truncated */
         wr_avro_put_long(b, WR_FIELD_PATH);
         wr_avro_put_str(b, f->referenced);
     }
@@ -498,9 +598,12 @@ static void put_stat_map(wr_buf *b, const wr_manifest_head *h, const wr_ice_file
         const wr_column_stats *c = &f->stats[i];
         if (stat_count(h, c, m) == WR_STAT_UNKNOWN || (path_bound && c->field_id == WR_FIELD_PATH)) continue;
         wr_avro_put_long(b, c->field_id);
-        if (m == LOWER) wr_avro_put_bytes(b, wr_slice_of(c->lower, c->lower_n));
-        else if (m == UPPER) wr_avro_put_bytes(b, wr_slice_of(c->upper, c->upper_n));
-        else wr_avro_put_long(b, (int64_t)stat_count(h, c, m));
+        if (m == LOWER)
+            wr_avro_put_bytes(b, wr_slice_of(c->lower, c->lower_n));
+        else if (m == UPPER)
+            wr_avro_put_bytes(b, wr_slice_of(c->upper, c->upper_n));
+        else
+            wr_avro_put_long(b, (int64_t)stat_count(h, c, m));
     }
     wr_avro_put_long(b, 0);
 }
@@ -553,29 +656,45 @@ static void put_entry(wr_buf *b, const wr_entry *e, const wr_manifest_head *h) {
 }
 
 static void count_entry(wr_manifest_file *row, const wr_entry *e, const wr_manifest_head *h) {
-    int64_t *files = e->status == WR_ENTRY_ADDED ? &row->added_files : e->status == WR_ENTRY_EXISTING ? &row->existing_files : &row->deleted_files;
-    int64_t *rows = e->status == WR_ENTRY_ADDED ? &row->added_rows : e->status == WR_ENTRY_EXISTING ? &row->existing_rows : &row->deleted_rows;
+    int64_t *files = e->status == WR_ENTRY_ADDED      ? &row->added_files
+                     : e->status == WR_ENTRY_EXISTING ? &row->existing_files
+                                                      : &row->deleted_files;
+    int64_t *rows = e->status == WR_ENTRY_ADDED      ? &row->added_rows
+                    : e->status == WR_ENTRY_EXISTING ? &row->existing_rows
+                                                     : &row->deleted_rows;
     *files += 1, *rows += (int64_t)e->file->records;
     int64_t seq = e->file->sequence < 0 ? h->sequence : e->file->sequence;
     if (e->status != WR_ENTRY_DELETED && seq < row->min_sequence) row->min_sequence = seq;
 }
 
-wr_code wr_manifest_encode(const wr_manifest_head *h, const wr_entries *e, wr_buf *out, wr_manifest_file *ret_row, wr_err *err) {
+wr_code wr_manifest_encode(const wr_manifest_head *h, const wr_entries *e, wr_buf *out, wr_manifest_file *ret_row,
+                           wr_err *err) {
     char t[3][24];
-    wr_avro_meta meta[] = {{"schema", wr_slice_str(h->schema_json)}, meta_num("schema-id", h->schema_id, t[0]),
-                           {"partition-spec", wr_slice_str("[]")}, meta_num("partition-spec-id", h->spec_id, t[1]),
-                           meta_num("format-version", h->format_version, t[2]), {"content", wr_slice_str(h->content ? "deletes" : "data")}};
-    wr_manifest_file row = {.spec_id = h->spec_id, .content = h->content, .sequence = h->sequence, .min_sequence = h->sequence,
-                            .snapshot_id = h->snapshot_id, .first_row_id = -1, .npartitions = -1};
+    wr_avro_meta meta[] = {{"schema", wr_slice_str(h->schema_json)},
+                           meta_num("schema-id", h->schema_id, t[0]),
+                           {"partition-spec", wr_slice_str("[]")},
+                           meta_num("partition-spec-id", h->spec_id, t[1]),
+                           meta_num("format-version", h->format_version, t[2]),
+                           {"content", wr_slice_str(h->content ? "deletes" : "data")}};
+    wr_manifest_file row = {.spec_id = h->spec_id,
+                            .content = h->content,
+                            .sequence = h->sequence,
+                            .min_sequence = h->sequence,
+                            .snapshot_id = h->snapshot_id,
+                            .first_row_id = -1,
+                            .npartitions = -1};
     size_t start = out->n;
     WR_CLEANUP(wr_avro_writer_clear) wr_avro_writer w = {0};
-    WR_TRY(wr_avro_begin(&w, h->format_version >= 3 ? entry_v3 : entry_v2, meta, (int)(sizeof meta / sizeof *meta), out, err));
+    WR_TRY(wr_avro_begin(&w, h->format_version >= 3 ? entry_v3 : entry_v2, meta, (int)(sizeof meta / sizeof *meta), out,
+                         err));
     for (int i = 0; i < e->n; i++) {
         const wr_ice_file *f = e->v[i].file;
         if (f->extra && f->extra->partitioned)
-            return wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "%s belongs to a partition; Weir rewrites manifests of unpartitioned tables only", f->path);
+            return wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO,
+                           "%s belongs to a partition; Weir rewrites manifests of unpartitioned tables only", f->path);
         if (e->v[i].status != WR_ENTRY_ADDED && f->sequence < 0)
-            return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "%s: an entry that is not new needs its sequence number", f->path);
+            return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "%s: an entry that is not new needs its sequence number",
+                           f->path);
         put_entry(&w.row, &e->v[i], h);
         count_entry(&row, &e->v[i], h);
         WR_TRY(wr_avro_end_row(&w, err));

@@ -1,5 +1,5 @@
-/* Table metadata as a document: reading what is needed, changing what a commit changes, keeping the rest as it was. Source: Iceberg
- * table spec, "Table Metadata", "Schema Evolution", appendix C.
+/* Table metadata as a document: reading what is needed, changing what a commit changes, keeping the rest as it was.
+ * Source: Iceberg table spec, "Table Metadata", "Schema Evolution", appendix C.
  * @thread one at a time per object */
 #ifndef WEIR_LAKE_METADATA_H
 #define WEIR_LAKE_METADATA_H
@@ -10,8 +10,8 @@
 #define WR_META_PREVIOUS_VERSIONS 20 /* write.metadata.previous-versions-max of our tables */
 
 struct wr_ice_table {
-    char *ns, *name;         /* NULL when loaded by file */
-    char *location_of_meta;  /* metadata_location; NULL before the first commit */
+    char *ns, *name;        /* NULL when loaded by file */
+    char *location_of_meta; /* metadata_location; NULL before the first commit */
     cJSON *doc;
     int format_version;
 };
@@ -34,8 +34,10 @@ typedef enum wr_schema_step {
     WR_SCHEMA_EVOLVES, /* old files stay: types promote only, new columns are optional */
     WR_SCHEMA_RESTARTS /* no old file is read with it */
 } wr_schema_step;
-/* Adds the schema when no equal one is there; base_id is what it evolves from (-1 = the first). last-column-id rises. */
-wr_code wr_meta_add_schema(cJSON *doc, const wr_schema *s, wr_schema_step step, int64_t base_id, int64_t *ret_schema_id, wr_err *err);
+/* Adds the schema when no equal one is there; base_id is what it evolves from (-1 = the first). last-column-id rises.
+ */
+wr_code wr_meta_add_schema(cJSON *doc, const wr_schema *s, wr_schema_step step, int64_t base_id, int64_t *ret_schema_id,
+                           wr_err *err);
 /* Remembers Weir's own schema text for a schema id: property weir.schema(-id), with suffix ".<ref>" for a branch. */
 wr_code wr_meta_remember_schema(cJSON *doc, const char *ref, const wr_schema *s, int64_t schema_id, wr_err *err);
 /* At publish: what was remembered for the branch becomes the table's; forgets the branch's. */

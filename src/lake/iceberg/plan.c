@@ -32,8 +32,10 @@ wr_code wr_plan_add_file(wr_plan *p, char *uri, wr_buf *content, wr_err *err) {
     if (rc == WR_OK && p->nfiles == p->cap) {
         int cap = p->cap ? p->cap * 2 : 8;
         wr_plan_file *v = wr_realloc(p->files, (size_t)cap * sizeof *v);
-        if (v) p->files = v, p->cap = cap;
-        else rc = wr_nomem(err, "commit plan", (size_t)cap * sizeof *v);
+        if (v)
+            p->files = v, p->cap = cap;
+        else
+            rc = wr_nomem(err, "commit plan", (size_t)cap * sizeof *v);
     }
     if (rc != WR_OK) return wr_free(uri), wr_free(local), rc;
     p->files[p->nfiles++] = (wr_plan_file){uri, local, *content};
@@ -51,9 +53,12 @@ static wr_code apply_schema(wr_plan *p, int64_t parent_id, int64_t *ret_schema_i
     if (!e->schema) return *ret_schema_id = base, WR_OK;
     /* A table without rows takes any schema. */
     bool fresh = e->restart_ref || (parent_id < 0 && wr_meta_ref(p->doc, WR_ICE_MAIN) < 0);
-    WR_TRY(wr_meta_add_schema(p->doc, e->schema, fresh ? WR_SCHEMA_RESTARTS : WR_SCHEMA_EVOLVES, base, ret_schema_id, err));
-    WR_TRY(wr_meta_remember_schema(p->doc, e->set_current_schema ? WR_ICE_MAIN : e->ref, e->schema, *ret_schema_id, err));
-    if (e->set_current_schema && !wr_json_set_num(p->doc, "current-schema-id", *ret_schema_id)) return wr_nomem(err, "schema", 1);
+    WR_TRY(wr_meta_add_schema(p->doc, e->schema, fresh ? WR_SCHEMA_RESTARTS : WR_SCHEMA_EVOLVES, base, ret_schema_id,
+                              err));
+    WR_TRY(
+        wr_meta_remember_schema(p->doc, e->set_current_schema ? WR_ICE_MAIN : e->ref, e->schema, *ret_schema_id, err));
+    if (e->set_current_schema && !wr_json_set_num(p->doc, "current-schema-id", *ret_schema_id))
+        return wr_nomem(err, "schema", 1);
     return WR_OK;
 }
 
@@ -61,8 +66,10 @@ static wr_code apply_properties(wr_plan *p, wr_err *err) {
     cJSON *props = wr_json_object(p->doc, "properties");
     bool ok = props != NULL;
     for (int i = 0; ok && i < p->edit->nprops; i++) {
-        if (p->edit->prop_vals[i]) ok = wr_json_set_str(props, p->edit->prop_keys[i], p->edit->prop_vals[i]);
-        else cJSON_DeleteItemFromObjectCaseSensitive(props, p->edit->prop_keys[i]);
+        if (p->edit->prop_vals[i])
+            ok = wr_json_set_str(props, p->edit->prop_keys[i], p->edit->prop_vals[i]);
+        else
+            cJSON_DeleteItemFromObjectCaseSensitive(props, p->edit->prop_keys[i]);
     }
     return ok ? WR_OK : wr_nomem(err, "properties", 1);
 }
@@ -70,10 +77,12 @@ static wr_code apply_properties(wr_plan *p, wr_err *err) {
 /* ------------------------------------------------------------------ refs */
 static wr_code point_ref(wr_plan *p, const char *ref, int64_t snapshot_id, int64_t ts, wr_err *err) {
     cJSON *refs = wr_json_object(p->doc, "refs"), *r = refs ? wr_json_object(refs, ref) : NULL;
-    bool ok = r && wr_json_set_num(r, "snapshot-id", snapshot_id) && (wr_json_str(r, "type") || wr_json_set_str(r, "type", "branch"));
+    bool ok = r && wr_json_set_num(r, "snapshot-id", snapshot_id) &&
+              (wr_json_str(r, "type") || wr_json_set_str(r, "type", "branch"));
     if (ok && strcmp(ref, WR_ICE_MAIN) == 0) {
         cJSON *log = wr_json_array(p->doc, "snapshot-log"), *entry = cJSON_CreateObject();
-        ok = wr_json_push(log, entry) && wr_json_set_num(entry, "timestamp-ms", ts) && wr_json_set_num(entry, "snapshot-id", snapshot_id) &&
+        ok = wr_json_push(log, entry) && wr_json_set_num(entry, "timestamp-ms", ts) &&
+             wr_json_set_num(entry, "snapshot-id", snapshot_id) &&
              wr_json_set_num(p->doc, "current-snapshot-id", snapshot_id);
     }
     return ok ? WR_OK : wr_nomem(err, "refs", 1);
@@ -87,7 +96,8 @@ static wr_code publish(wr_plan *p, int64_t edit_schema_id, int64_t ts, wr_err *e
     const cJSON *s = head >= 0 ? wr_meta_snapshot(p->doc, head) : NULL;
     if (!s) return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "there is no branch %s to publish", ref);
     bool said = p->edit->schema && p->edit->set_current_schema;
-    int64_t schema_id = said ? edit_schema_id : wr_meta_num(s, "schema-id", wr_meta_num(p->doc, "current-schema-id", 0));
+    int64_t schema_id =
+        said ? edit_schema_id : wr_meta_num(s, "schema-id", wr_meta_num(p->doc, "current-schema-id", 0));
     WR_TRY(wr_meta_publish_schema(p->doc, ref, schema_id, err));
     WR_TRY(point_ref(p, WR_ICE_MAIN, head, ts, err));
     cJSON_DeleteItemFromObjectCaseSensitive(wr_json_get(p->doc, "refs"), ref);
@@ -108,7 +118,8 @@ static wr_code roll_log(wr_plan *p, wr_err *err) {
     const char *old = p->table->location_of_meta;
     if (!old) return WR_OK;
     cJSON *log = wr_json_array(p->doc, "metadata-log"), *entry = cJSON_CreateObject();
-    if (!wr_json_push(log, entry) || !wr_json_set_num(entry, "timestamp-ms", wr_meta_num(p->table->doc, "last-updated-ms", 0)) ||
+    if (!wr_json_push(log, entry) ||
+        !wr_json_set_num(entry, "timestamp-ms", wr_meta_num(p->table->doc, "last-updated-ms", 0)) ||
         !wr_json_set_str(entry, "metadata-file", old))
         return wr_nomem(err, "metadata log", 1);
     const char *max_text = wr_meta_property(p->doc, "write.metadata.previous-versions-max");
@@ -122,7 +133,7 @@ static wr_code roll_log(wr_plan *p, wr_err *err) {
     for (; drop > 0; drop--) {
         const char *uri = wr_json_str(log->child, "metadata-file");
         wr_err ignored = WR_ERR_INIT; /* a foreign place that we cannot reach stays */
-        if (delete && uri && wr_ice_local_path(uri, &p->obsolete[p->nobsolete], &ignored) == WR_OK) p->nobsolete++;
+        if (delete &&uri && wr_ice_local_path(uri, &p->obsolete[p->nobsolete], &ignored) == WR_OK) p->nobsolete++;
         cJSON_DeleteItemFromArray(log, 0);
     }
     return WR_OK;
@@ -133,7 +144,8 @@ static wr_code render(wr_plan *p, wr_err *err) {
     if (!wr_uuid_new(uuid)) return wr_fail(err, WR_E_IO, WR_RETRY_SOON, "getrandom gave no uuid");
     WR_AUTO_BUF wr_buf text = WR_BUF_INIT;
     WR_TRY(wr_json_print(p->doc, &text, err));
-    char *uri = wr_asprintf("%s/metadata/%05d-%s.metadata.json", wr_ice_location(p->table), next_version(p->table->location_of_meta), uuid);
+    char *uri = wr_asprintf("%s/metadata/%05d-%s.metadata.json", wr_ice_location(p->table),
+                            next_version(p->table->location_of_meta), uuid);
     p->metadata_uri = uri ? wr_strdup(uri) : NULL;
     if (!p->metadata_uri) return wr_free(uri), wr_nomem(err, "path", 1);
     return wr_plan_add_file(p, uri, &text, err);
@@ -144,11 +156,13 @@ static wr_code check_edit(const wr_ice_edit *e, wr_err *err) {
     const wr_ice_table *t = e->table;
     if (!t->ns) return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "the table has no name");
     if (e->create && t->location_of_meta) return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "the table exists already");
-    if (!e->create && !t->location_of_meta) return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "the table has not been created");
+    if (!e->create && !t->location_of_meta)
+        return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "the table has not been created");
     if (e->drop) return WR_OK;
     if (t->format_version < 2) return wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "format version 1 is only read");
     if (!e->ref || !e->ref[0]) return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "an edit needs a branch");
-    if (e->no_snapshot && (e->nadded || e->nremoved || e->restart_ref)) return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "files without a snapshot");
+    if (e->no_snapshot && (e->nadded || e->nremoved || e->restart_ref))
+        return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "files without a snapshot");
     return WR_OK;
 }
 
@@ -182,7 +196,8 @@ wr_code wr_plan_edit(const wr_ice_edit *edit, wr_plan *ret_plan, wr_err *err) {
     wr_code rc = plan(&p, err);
     if (rc != WR_OK) {
         wr_plan_clear(&p);
-        return wr_err_in(err, "table %s.%s", edit->table->ns ? edit->table->ns : "", edit->table->name ? edit->table->name : "");
+        return wr_err_in(err, "table %s.%s", edit->table->ns ? edit->table->ns : "",
+                         edit->table->name ? edit->table->name : "");
     }
     *ret_plan = p;
     return WR_OK;

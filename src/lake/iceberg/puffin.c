@@ -21,17 +21,20 @@ static void put_be32(wr_buf *b, uint32_t v) {
     wr_buf_put(b, p, 4);
 }
 
-/* length (BE) · magic · count of 32-bit bitmaps (u64 LE) · high word (u32 LE) · bitmap · CRC-32 (BE) of magic and vector. */
+/* length (BE) · magic · count of 32-bit bitmaps (u64 LE) · high word (u32 LE) · bitmap · CRC-32 (BE) of magic and
+ * vector. */
 static wr_code put_dv(wr_ice_dv *dv, wr_buf *out, wr_err *err) {
     roaring_bitmap_t *packed = roaring_bitmap_copy(dv->bitmap);
     if (!packed) return wr_nomem(err, "deletion vector", 1);
     roaring_bitmap_run_optimize(packed);
     dv->cardinality = roaring_bitmap_get_cardinality(packed);
-    size_t bitmap_n = roaring_bitmap_portable_size_in_bytes(packed), vector_n = 8 + (dv->cardinality > 0 ? 4 + bitmap_n : 0);
+    size_t bitmap_n = roaring_bitmap_portable_size_in_bytes(packed),
+           vector_n = 8 + (dv->cardinality > 0 ? 4 + bitmap_n : 0);
     dv->offset = (int64_t)out->n;
     wr_code rc = WR_OK;
     if (vector_n > INT32_MAX - 8) {
-        rc = wr_fail(err, WR_E_LIMIT, WR_RETRY_NO, "the deletion vector of %s has %zu bytes; 2 GiB are allowed", dv->referenced, vector_n);
+        rc = wr_fail(err, WR_E_LIMIT, WR_RETRY_NO, "the deletion vector of %s has %zu bytes; 2 GiB are allowed",
+                     dv->referenced, vector_n);
     } else {
         put_be32(out, (uint32_t)(4 + vector_n));
         size_t from = out->n;
@@ -54,16 +57,20 @@ static bool add_blob_meta(cJSON *blobs, const wr_ice_dv *dv) {
     cJSON *b = cJSON_CreateObject(), *fields, *props;
     char card[24];
     snprintf(card, sizeof card, "%" PRIu64, dv->cardinality);
-    return wr_json_push(blobs, b) && wr_json_set_str(b, "type", "deletion-vector-v1") && (fields = wr_json_array(b, "fields")) &&
-           wr_json_push(fields, wr_json_num(FIELD_ROW_POSITION)) && wr_json_set_num(b, "snapshot-id", -1) && wr_json_set_num(b, "sequence-number", -1) &&
-           wr_json_set_num(b, "offset", dv->offset) && wr_json_set_num(b, "length", dv->size) && (props = wr_json_object(b, "properties")) &&
-           wr_json_set_str(props, "referenced-data-file", dv->referenced) && wr_json_set_str(props, "cardinality", card);
+    return wr_json_push(blobs, b) && wr_json_set_str(b, "type", "deletion-vector-v1") &&
+           (fields = wr_json_array(b, "fields")) && wr_json_push(fields, wr_json_num(FIELD_ROW_POSITION)) &&
+           wr_json_set_num(b, "snapshot-id", -1) && wr_json_set_num(b, "sequence-number", -1) &&
+           wr_json_set_num(b, "offset", dv->offset) && wr_json_set_num(b, "length", dv->size) &&
+           (props = wr_json_object(b, "properties")) &&
+           wr_json_set_str(props, "referenced-data-file", dv->referenced) &&
+           wr_json_set_str(props, "cardinality", card);
 }
 
 wr_code wr_puffin_encode(wr_ice_dv *dvs, int n, wr_buf *out, wr_err *err) {
     WR_AUTO_JSON cJSON *footer = cJSON_CreateObject();
     cJSON *blobs = footer ? wr_json_array(footer, "blobs") : NULL, *props;
-    bool ok = blobs && (props = wr_json_object(footer, "properties")) && wr_json_set_str(props, "created-by", "weir " WEIR_VERSION);
+    bool ok = blobs && (props = wr_json_object(footer, "properties")) &&
+              wr_json_set_str(props, "created-by", "weir " WEIR_VERSION);
     wr_buf_put(out, file_magic, 4);
     for (int i = 0; ok && i < n; i++) {
         WR_TRY(put_dv(&dvs[i], out, err));
@@ -95,7 +102,9 @@ wr_code wr_puffin_write(const char *path, wr_ice_dv *dvs, int n, uint64_t *ret_b
 #define ARRAY_MAX 4096
 #define BITSET_BYTES 8192
 
-static wr_code bad_dv(const char *name, const char *what, wr_err *err) { return wr_fail(err, WR_E_DECODE, WR_RETRY_NO, "deletion vector in %s: %s", name, what); }
+static wr_code bad_dv(const char *name, const char *what, wr_err *err) {
+    return wr_fail(err, WR_E_DECODE, WR_RETRY_NO, "deletion vector in %s: %s", name, what);
+}
 
 static bool add_array(roaring_bitmap_t *b, uint32_t base, wr_rd *rd, uint32_t card) {
     uint32_t vals[ARRAY_MAX];
@@ -160,13 +169,16 @@ static const char *read_bitmap(wr_rd *rd, roaring_bitmap_t *b) {
         last_key = key;
         uint32_t base = key << 16;
         bool run = run_flags && (run_flags[i / 8] >> (i % 8) & 1);
-        bool ok = run ? add_runs(b, base, rd, card) : card <= ARRAY_MAX ? add_array(b, base, rd, card) : add_bitset(b, base, rd, card);
+        bool ok = run                 ? add_runs(b, base, rd, card)
+                  : card <= ARRAY_MAX ? add_array(b, base, rd, card)
+                                      : add_bitset(b, base, rd, card);
         if (!ok) return "a damaged container";
     }
     return NULL;
 }
 
-wr_code wr_puffin_decode_dv(wr_slice blob, const char *name, uint64_t cardinality, roaring_bitmap_t **ret_bitmap, wr_err *err) {
+wr_code wr_puffin_decode_dv(wr_slice blob, const char *name, uint64_t cardinality, roaring_bitmap_t **ret_bitmap,
+                            wr_err *err) {
     wr_rd rd = wr_rd_of(blob.p, blob.n);
     uint64_t len = wr_rd_uint_be(&rd, 4);
     const uint8_t *body = wr_rd_take(&rd, (size_t)len);
@@ -189,7 +201,8 @@ wr_code wr_puffin_decode_dv(wr_slice blob, const char *name, uint64_t cardinalit
         what = read_bitmap(&v, b);
     }
     if (!what && (v.bad || wr_rd_left(&v) != 0)) what = "bytes are missing or left over";
-    if (!what && cardinality != UINT64_MAX && roaring_bitmap_get_cardinality(b) != cardinality) what = "its cardinality is not the manifest's record_count";
+    if (!what && cardinality != UINT64_MAX && roaring_bitmap_get_cardinality(b) != cardinality)
+        what = "its cardinality is not the manifest's record_count";
     if (what) return roaring_bitmap_free(b), bad_dv(name, what, err);
     *ret_bitmap = b;
     return WR_OK;

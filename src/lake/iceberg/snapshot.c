@@ -14,12 +14,12 @@
 #include "weir/io.h"
 
 #define MANIFEST_BYTES_MAX (256u << 20)
-#define DATA_MANIFESTS_MAX 20        /* more are merged, small ones first ... */
-#define DATA_MANIFESTS_GOAL 10       /* ... down to this many ... */
-#define MERGED_BYTES_MAX (8u << 20)  /* ... into one of at most about this size */
+#define DATA_MANIFESTS_MAX 20       /* more are merged, small ones first ... */
+#define DATA_MANIFESTS_GOAL 10      /* ... down to this many ... */
+#define MERGED_BYTES_MAX (8u << 20) /* ... into one of at most about this size */
 #define DELETE_MANIFESTS_MAX 8
 #define DELETE_MANIFESTS_GOAL 4
-#define FOLD_ENTRIES_MAX 1000        /* a touched delete manifest with more survivors stays apart from the fresh entries */
+#define FOLD_ENTRIES_MAX 1000 /* a touched delete manifest with more survivors stays apart from the fresh entries */
 
 wr_code wr_snapshot_read_file(const char *uri, wr_buf *out, wr_err *err) {
     WR_AUTO char *path = NULL;
@@ -32,9 +32,9 @@ typedef struct tally { /* of the summary; data = 0, deletes = 1 */
     int64_t files[2], rows[2], bytes, dvs, eq_files, eq_rows;
 } tally;
 
-typedef struct loaded { /* a manifest of the parent */
-    wr_manifest_file *row; /* borrowed from parent; moved to the new list when kept */
-    wr_entries entries;    /* empty when it was not looked at */
+typedef struct loaded {       /* a manifest of the parent */
+    wr_manifest_file *row;    /* borrowed from parent; moved to the new list when kept */
+    wr_entries entries;       /* empty when it was not looked at */
     bool read, touched, gone; /* gone: its entries went into another manifest */
     int live;
 } loaded;
@@ -46,11 +46,11 @@ typedef struct builder {
     char *schema_text;
     int32_t *float_ids;
     char uuid[WR_UUID_TEXT];
-    int nmanifests;           /* named so far */
+    int nmanifests; /* named so far */
     wr_manifest_list parent, list;
     loaded *data, *deletes;
     int ndata, ndeletes;
-    wr_map *removed;          /* path NUL referenced -> 1 + index into edit->removed */
+    wr_map *removed; /* path NUL referenced -> 1 + index into edit->removed */
     bool *found;
     tally added, gone;
     int kept, created, replaced;
@@ -87,7 +87,8 @@ static wr_code load_parent(builder *b, int64_t parent_id, wr_err *err) {
     const cJSON *s = parent_id >= 0 ? wr_meta_snapshot(b->p->doc, parent_id) : NULL;
     if (!s || b->edit->restart_ref) return WR_OK;
     const char *uri = wr_json_str(s, "manifest-list");
-    if (!uri) return wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "snapshot %" PRId64 " has no manifest list", parent_id);
+    if (!uri)
+        return wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "snapshot %" PRId64 " has no manifest list", parent_id);
     WR_AUTO_BUF wr_buf text = WR_BUF_INIT;
     WR_TRY(wr_snapshot_read_file(uri, &text, err));
     WR_TRY(wr_manifest_list_decode(wr_buf_view(&text), uri, &b->parent, err));
@@ -96,9 +97,14 @@ static wr_code load_parent(builder *b, int64_t parent_id, wr_err *err) {
     if (!b->data || !b->deletes) return wr_nomem(err, "manifest list", (size_t)b->parent.n * sizeof *b->data);
     for (int i = 0; i < b->parent.n; i++) {
         wr_manifest_file *m = &b->parent.v[i];
-        if (m->added_files == 0 && m->existing_files == 0) { b->replaced++; continue; } /* only told what its own snapshot deleted */
-        if (m->content) b->deletes[b->ndeletes++].row = m;
-        else b->data[b->ndata++].row = m;
+        if (m->added_files == 0 && m->existing_files == 0) {
+            b->replaced++;
+            continue;
+        } /* only told what its own snapshot deleted */
+        if (m->content)
+            b->deletes[b->ndeletes++].row = m;
+        else
+            b->data[b->ndata++].row = m;
     }
     return WR_OK;
 }
@@ -129,8 +135,10 @@ static wr_code index_removed(builder *b, wr_err *err) {
     WR_AUTO_BUF wr_buf key = WR_BUF_INIT;
     for (int i = 0; i < e->nremoved; i++) {
         WR_TRY(removed_key(e->removed[i], e->removed_refs ? e->removed_refs[i] : NULL, &key, err));
-        if (wr_map_get(b->removed, wr_buf_view(&key))) return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "%s is removed twice in one edit", e->removed[i]);
-        if (!wr_map_put(b->removed, wr_buf_view(&key), (void *)(uintptr_t)(i + 1))) return wr_nomem(err, "removed files", key.n);
+        if (wr_map_get(b->removed, wr_buf_view(&key)))
+            return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "%s is removed twice in one edit", e->removed[i]);
+        if (!wr_map_put(b->removed, wr_buf_view(&key), (void *)(uintptr_t)(i + 1)))
+            return wr_nomem(err, "removed files", key.n);
     }
     return WR_OK;
 }
@@ -156,7 +164,8 @@ static wr_code mark_delete_entry(builder *b, wr_entry *en, wr_buf *key, bool *re
     if (*ret_gone) return WR_OK;
     if (f->content_size <= 0) WR_TRY(is_removed(b, f->path, NULL, key, ret_gone, err));
     if (*ret_gone || !f->referenced) return WR_OK;
-    /* Deletes of a data file go with it. (Its own request is met by the data manifest, so `found` must not be set here.) */
+    /* Deletes of a data file go with it. (Its own request is met by the data manifest, so `found` must not be set
+     * here.) */
     WR_TRY(removed_key(f->referenced, NULL, key, err));
     *ret_gone = wr_map_get(b->removed, wr_buf_view(key)) != NULL;
     return WR_OK;
@@ -168,8 +177,10 @@ static wr_code mark_entries(builder *b, loaded *l, wr_err *err) {
     for (int i = 0; i < l->entries.n; i++) {
         wr_entry *en = &l->entries.v[i];
         bool is_gone;
-        if (l->row->content) WR_TRY(mark_delete_entry(b, en, &key, &is_gone, err));
-        else WR_TRY(is_removed(b, en->file->path, NULL, &key, &is_gone, err));
+        if (l->row->content)
+            WR_TRY(mark_delete_entry(b, en, &key, &is_gone, err));
+        else
+            WR_TRY(is_removed(b, en->file->path, NULL, &key, &is_gone, err));
         en->status = is_gone ? WR_ENTRY_DELETED : WR_ENTRY_EXISTING;
         if (!is_gone) continue;
         l->touched = true, l->live--;
@@ -188,7 +199,8 @@ static wr_code check_vectors(builder *b, wr_err *err) {
         for (int j = 0; rc == WR_OK && j < b->deletes[i].entries.n; j++) {
             const wr_entry *en = &b->deletes[i].entries.v[j];
             if (en->status == WR_ENTRY_DELETED || en->file->content_size <= 0 || !en->file->referenced) continue;
-            if (!wr_map_put(live, wr_slice_str(en->file->referenced), en->file)) rc = wr_nomem(err, "deletion vectors", 1);
+            if (!wr_map_put(live, wr_slice_str(en->file->referenced), en->file))
+                rc = wr_nomem(err, "deletion vectors", 1);
         }
     }
     for (int i = 0; rc == WR_OK && i < b->edit->nadded; i++) {
@@ -199,7 +211,8 @@ static wr_code check_vectors(builder *b, wr_err *err) {
     }
     wr_map_free(live, NULL);
     if (rc == WR_OK && twice)
-        rc = wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "data file %s already has a deletion vector that this edit does not remove", twice->referenced);
+        rc = wr_fail(err, WR_E_INVAL, WR_RETRY_NO,
+                     "data file %s already has a deletion vector that this edit does not remove", twice->referenced);
     return rc;
 }
 
@@ -212,7 +225,9 @@ static wr_code mark_removed(builder *b, wr_err *err) {
     for (int i = 0; i < b->edit->nremoved; i++) removes_data |= !b->found[i];
     for (int i = b->ndata - 1; removes_data && i >= 0 && !all_found(b); i--) WR_TRY(mark_entries(b, &b->data[i], err));
     for (int i = 0; i < b->edit->nremoved; i++)
-        if (!b->found[i]) return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "file %s is to be removed and is not live", b->edit->removed[i]);
+        if (!b->found[i])
+            return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "file %s is to be removed and is not live",
+                           b->edit->removed[i]);
     return check_vectors(b, err);
 }
 
@@ -239,7 +254,8 @@ static wr_code keep_manifest(builder *b, loaded *l, wr_err *err) {
 }
 
 static wr_code add_entries(wr_entries *to, const loaded *l, wr_err *err) {
-    for (int i = 0; i < l->entries.n; i++) WR_TRY(wr_entries_add(to, l->entries.v[i].status, l->entries.v[i].file, false, err));
+    for (int i = 0; i < l->entries.n; i++)
+        WR_TRY(wr_entries_add(to, l->entries.v[i].status, l->entries.v[i].file, false, err));
     return WR_OK;
 }
 
@@ -268,13 +284,15 @@ static wr_code write_alone(builder *b, loaded *l, wr_err *err) {
     return write_manifest(b, l->row->content, &e, err);
 }
 
-/* The smallest untouched manifests, as many as bring the count to the goal and fit into one; sorted array of pointers. */
+/* The smallest untouched manifests, as many as bring the count to the goal and fit into one; sorted array of pointers.
+ */
 static int choose(loaded **pick, int n, int count_now, int max, int goal) {
     if (count_now <= max) return 0;
     qsort(pick, (size_t)n, sizeof *pick, by_length);
     int64_t bytes = 0;
     int k = 0;
-    while (k < n && count_now - k >= goal && bytes + pick[k]->row->length <= MERGED_BYTES_MAX) bytes += pick[k++]->row->length;
+    while (k < n && count_now - k >= goal && bytes + pick[k]->row->length <= MERGED_BYTES_MAX)
+        bytes += pick[k++]->row->length;
     return k < 2 ? 0 : k;
 }
 
@@ -311,8 +329,8 @@ static wr_code data_manifests(builder *b, wr_err *err) {
     return write_manifest(b, 0, &fresh, err);
 }
 
-/* Fresh vectors, and the survivors of small touched manifests, go into one; hot data files thereby gather in a small manifest that
- * is rewritten each time, and the cold rest is left alone. */
+/* Fresh vectors, and the survivors of small touched manifests, go into one; hot data files thereby gather in a small
+ * manifest that is rewritten each time, and the cold rest is left alone. */
 static wr_code delete_manifests(builder *b, wr_err *err) {
     WR_AUTO loaded **pick = wr_calloc((size_t)b->ndeletes + 1, sizeof *pick);
     if (!pick) return wr_nomem(err, "manifests", (size_t)b->ndeletes);
@@ -339,7 +357,9 @@ static wr_code delete_manifests(builder *b, wr_err *err) {
 }
 
 /* ------------------------------------------------------------------ summary */
-typedef struct totals { int64_t records, files, delete_files, delete_rows; } totals;
+typedef struct totals {
+    int64_t records, files, delete_files, delete_rows;
+} totals;
 
 static totals sum_list(const wr_manifest_list *l) {
     totals t = {0};
@@ -347,8 +367,10 @@ static totals sum_list(const wr_manifest_list *l) {
         const wr_manifest_file *m = &l->v[i];
         int64_t files = (m->added_files > 0 ? m->added_files : 0) + (m->existing_files > 0 ? m->existing_files : 0);
         int64_t rows = (m->added_rows > 0 ? m->added_rows : 0) + (m->existing_rows > 0 ? m->existing_rows : 0);
-        if (m->content) t.delete_files += files, t.delete_rows += rows;
-        else t.files += files, t.records += rows;
+        if (m->content)
+            t.delete_files += files, t.delete_rows += rows;
+        else
+            t.files += files, t.records += rows;
     }
     return t;
 }
@@ -380,7 +402,8 @@ static bool fill_summary(builder *b, cJSON *sum, int64_t parent_id) {
     const tally *a = &b->added, *g = &b->gone;
     totals t = sum_list(&b->list);
     bool first = parent_id < 0;
-    int64_t bytes = parent_total(b, parent_id, "total-files-size"), eq = parent_total(b, parent_id, "total-equality-deletes");
+    int64_t bytes = parent_total(b, parent_id, "total-files-size"),
+            eq = parent_total(b, parent_id, "total-equality-deletes");
     int64_t eq_now = (eq < 0 ? 0 : eq) + a->eq_rows - g->eq_rows;
     bool ok = wr_json_set_str(sum, "operation", first ? "append" : operation(b));
     ok = ok && put_some(sum, "added-data-files", a->files[0]) && put_some(sum, "deleted-data-files", g->files[0]) &&
@@ -390,16 +413,22 @@ static bool fill_summary(builder *b, cJSON *sum, int64_t parent_id) {
          put_some(sum, "added-dvs", a->dvs) && put_some(sum, "removed-dvs", g->dvs) &&
          put_some(sum, "added-position-delete-files", a->files[1] - a->dvs - a->eq_files) &&
          put_some(sum, "removed-position-delete-files", g->files[1] - g->dvs - g->eq_files) &&
-         put_some(sum, "added-equality-delete-files", a->eq_files) && put_some(sum, "removed-equality-delete-files", g->eq_files) &&
-         put_some(sum, "added-position-deletes", a->rows[1] - a->eq_rows) && put_some(sum, "removed-position-deletes", g->rows[1] - g->eq_rows) &&
+         put_some(sum, "added-equality-delete-files", a->eq_files) &&
+         put_some(sum, "removed-equality-delete-files", g->eq_files) &&
+         put_some(sum, "added-position-deletes", a->rows[1] - a->eq_rows) &&
+         put_some(sum, "removed-position-deletes", g->rows[1] - g->eq_rows) &&
          put_some(sum, "added-equality-deletes", a->eq_rows) && put_some(sum, "removed-equality-deletes", g->eq_rows) &&
          put_some(sum, "changed-partition-count", a->files[0] + a->files[1] + g->files[0] + g->files[1] > 0);
-    ok = ok && put_num(sum, "total-records", t.records) && put_num(sum, "total-data-files", t.files) && put_num(sum, "total-delete-files", t.delete_files) &&
-         put_num(sum, "total-position-deletes", t.delete_rows - eq_now) && put_num(sum, "total-equality-deletes", eq_now) &&
+    ok = ok && put_num(sum, "total-records", t.records) && put_num(sum, "total-data-files", t.files) &&
+         put_num(sum, "total-delete-files", t.delete_files) &&
+         put_num(sum, "total-position-deletes", t.delete_rows - eq_now) &&
+         put_num(sum, "total-equality-deletes", eq_now) &&
          (bytes < 0 || put_num(sum, "total-files-size", bytes + a->bytes - g->bytes));
-    ok = ok && put_num(sum, "manifests-created", b->created) && put_num(sum, "manifests-kept", b->kept) && put_num(sum, "manifests-replaced", b->replaced) &&
-         put_num(sum, "entries-processed", b->entries_read) && wr_json_set_str(sum, "engine-name", "weir") && wr_json_set_str(sum, "engine-version", WEIR_VERSION);
-    for (int i = 0; ok && i < b->edit->nsummary; i++) ok = wr_json_set_str(sum, b->edit->summary_keys[i], b->edit->summary_vals[i]);
+    ok = ok && put_num(sum, "manifests-created", b->created) && put_num(sum, "manifests-kept", b->kept) &&
+         put_num(sum, "manifests-replaced", b->replaced) && put_num(sum, "entries-processed", b->entries_read) &&
+         wr_json_set_str(sum, "engine-name", "weir") && wr_json_set_str(sum, "engine-version", WEIR_VERSION);
+    for (int i = 0; ok && i < b->edit->nsummary; i++)
+        ok = wr_json_set_str(sum, b->edit->summary_keys[i], b->edit->summary_vals[i]);
     return ok;
 }
 
@@ -412,7 +441,8 @@ static wr_code assign_row_ids(builder *b, int64_t *ret_first, int64_t *ret_added
         if (m->content || m->first_row_id >= 0) continue;
         m->first_row_id = next;
         int64_t rows = (m->added_rows > 0 ? m->added_rows : 0) + (m->existing_rows > 0 ? m->existing_rows : 0);
-        if (__builtin_add_overflow(next, rows, &next)) return wr_fail(err, WR_E_LIMIT, WR_RETRY_NO, "row ids of the table are used up");
+        if (__builtin_add_overflow(next, rows, &next))
+            return wr_fail(err, WR_E_LIMIT, WR_RETRY_NO, "row ids of the table are used up");
     }
     *ret_first = first, *ret_added = next - first;
     return WR_OK;
@@ -421,19 +451,25 @@ static wr_code assign_row_ids(builder *b, int64_t *ret_first, int64_t *ret_added
 static wr_code prepare_head(builder *b, const wr_snapshot_place *place, wr_err *err) {
     cJSON *doc = b->p->doc;
     const cJSON *schema = wr_meta_schema(doc, place->schema_id), *f, *s;
-    if (!schema) return wr_fail(err, WR_E_DECODE, WR_RETRY_NO, "schema %" PRId64 " is not among the schemas", place->schema_id);
+    if (!schema)
+        return wr_fail(err, WR_E_DECODE, WR_RETRY_NO, "schema %" PRId64 " is not among the schemas", place->schema_id);
     b->schema_text = cJSON_PrintUnformatted(schema);
     b->float_ids = wr_calloc((size_t)cJSON_GetArraySize(wr_json_get(schema, "fields")), sizeof *b->float_ids);
     if (!b->schema_text || !b->float_ids || !wr_uuid_new(b->uuid)) return wr_nomem(err, "snapshot", 1);
-    b->head = (wr_manifest_head){.format_version = b->p->table->format_version, .schema_json = b->schema_text, .schema_id = (int32_t)place->schema_id,
-                                 .sequence = wr_meta_num(doc, "last-sequence-number", 0) + 1, .float_ids = b->float_ids};
+    b->head = (wr_manifest_head){.format_version = b->p->table->format_version,
+                                 .schema_json = b->schema_text,
+                                 .schema_id = (int32_t)place->schema_id,
+                                 .sequence = wr_meta_num(doc, "last-sequence-number", 0) + 1,
+                                 .float_ids = b->float_ids};
     cJSON_ArrayForEach(f, wr_json_get(schema, "fields")) {
         const char *type = wr_json_str(f, "type");
-        if (type && (strcmp(type, "float") == 0 || strcmp(type, "double") == 0)) b->float_ids[b->head.nfloat_ids++] = (int32_t)wr_meta_num(f, "id", -1);
+        if (type && (strcmp(type, "float") == 0 || strcmp(type, "double") == 0))
+            b->float_ids[b->head.nfloat_ids++] = (int32_t)wr_meta_num(f, "id", -1);
     }
     WR_TRY(wr_meta_plain_spec(doc, &b->head.spec_id, err));
     do {
-        if (!wr_random_id(&b->head.snapshot_id)) return wr_fail(err, WR_E_IO, WR_RETRY_SOON, "getrandom gave no snapshot id");
+        if (!wr_random_id(&b->head.snapshot_id))
+            return wr_fail(err, WR_E_IO, WR_RETRY_SOON, "getrandom gave no snapshot id");
         s = wr_meta_snapshot(doc, b->head.snapshot_id);
     } while (s);
     return WR_OK;
@@ -445,36 +481,48 @@ static wr_code check_added(const builder *b, wr_err *err) {
     for (int i = 0; rc == WR_OK && i < b->edit->nadded; i++) {
         const wr_ice_file *f = b->edit->added[i];
         if (f->content != WR_ICE_DATA) {
-            if (b->head.format_version >= 3 && f->content == WR_ICE_POS_DELETES && (f->content_offset < 0 || f->content_size <= 0 || !f->referenced))
-                rc = wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "%s: format version 3 takes deletion vectors, with their data file, offset and size", f->path);
+            if (b->head.format_version >= 3 && f->content == WR_ICE_POS_DELETES &&
+                (f->content_offset < 0 || f->content_size <= 0 || !f->referenced))
+                rc = wr_fail(err, WR_E_INVAL, WR_RETRY_NO,
+                             "%s: format version 3 takes deletion vectors, with their data file, offset and size",
+                             f->path);
             continue;
         }
-        if (wr_map_get(seen, wr_slice_str(f->path))) rc = wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "data file %s is added twice in one edit", f->path);
-        else if (!wr_map_put(seen, wr_slice_str(f->path), (void *)1)) rc = wr_nomem(err, "added files", 1);
+        if (wr_map_get(seen, wr_slice_str(f->path)))
+            rc = wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "data file %s is added twice in one edit", f->path);
+        else if (!wr_map_put(seen, wr_slice_str(f->path), (void *)1))
+            rc = wr_nomem(err, "added files", 1);
     }
     wr_map_free(seen, NULL);
     return rc;
 }
 
-static wr_code write_list(builder *b, const wr_snapshot_place *place, int64_t first_row_id, char **ret_uri, wr_err *err) {
+static wr_code write_list(builder *b, const wr_snapshot_place *place, int64_t first_row_id, char **ret_uri,
+                          wr_err *err) {
     WR_AUTO_BUF wr_buf out = WR_BUF_INIT;
-    wr_manifest_list_head h = {b->head.format_version, b->head.snapshot_id, place->parent_id, b->head.sequence, first_row_id};
+    wr_manifest_list_head h = {b->head.format_version, b->head.snapshot_id, place->parent_id, b->head.sequence,
+                               first_row_id};
     WR_TRY(wr_manifest_list_encode(&h, &b->list, &out, err));
-    char *uri = wr_asprintf("%s/metadata/snap-%" PRId64 "-1-%s.avro", wr_ice_location(b->p->table), b->head.snapshot_id, b->uuid);
+    char *uri = wr_asprintf("%s/metadata/snap-%" PRId64 "-1-%s.avro", wr_ice_location(b->p->table), b->head.snapshot_id,
+                            b->uuid);
     *ret_uri = uri ? wr_strdup(uri) : NULL;
     if (!*ret_uri) return wr_free(uri), wr_nomem(err, "path", 1);
     return wr_plan_add_file(b->p, uri, &out, err);
 }
 
-static wr_code add_member(builder *b, const wr_snapshot_place *place, const char *list_uri, int64_t first_row_id, int64_t added_rows, wr_err *err) {
+static wr_code add_member(builder *b, const wr_snapshot_place *place, const char *list_uri, int64_t first_row_id,
+                          int64_t added_rows, wr_err *err) {
     cJSON *doc = b->p->doc, *snapshots = wr_json_array(doc, "snapshots"), *s = cJSON_CreateObject(), *sum;
     bool v3 = b->head.format_version >= 3;
-    bool ok = wr_json_push(snapshots, s) && wr_json_set_num(s, "sequence-number", b->head.sequence) && wr_json_set_num(s, "snapshot-id", b->head.snapshot_id) &&
-              (place->parent_id < 0 || wr_json_set_num(s, "parent-snapshot-id", place->parent_id)) && wr_json_set_num(s, "timestamp-ms", place->timestamp_ms) &&
-              (sum = wr_json_object(s, "summary")) && fill_summary(b, sum, place->parent_id) && wr_json_set_str(s, "manifest-list", list_uri) &&
+    bool ok = wr_json_push(snapshots, s) && wr_json_set_num(s, "sequence-number", b->head.sequence) &&
+              wr_json_set_num(s, "snapshot-id", b->head.snapshot_id) &&
+              (place->parent_id < 0 || wr_json_set_num(s, "parent-snapshot-id", place->parent_id)) &&
+              wr_json_set_num(s, "timestamp-ms", place->timestamp_ms) && (sum = wr_json_object(s, "summary")) &&
+              fill_summary(b, sum, place->parent_id) && wr_json_set_str(s, "manifest-list", list_uri) &&
               wr_json_set_num(s, "schema-id", place->schema_id);
-    ok = ok && (!v3 || (wr_json_set_num(s, "first-row-id", first_row_id) && wr_json_set_num(s, "added-rows", added_rows) &&
-                        wr_json_set_num(doc, "next-row-id", first_row_id + added_rows)));
+    ok = ok &&
+         (!v3 || (wr_json_set_num(s, "first-row-id", first_row_id) && wr_json_set_num(s, "added-rows", added_rows) &&
+                  wr_json_set_num(doc, "next-row-id", first_row_id + added_rows)));
     ok = ok && wr_json_set_num(doc, "last-sequence-number", b->head.sequence);
     return ok ? WR_OK : wr_nomem(err, "snapshot", 1024);
 }
@@ -495,7 +543,8 @@ static wr_code build(builder *b, const wr_snapshot_place *place, wr_err *err) {
 
 wr_code wr_snapshot_build(wr_plan *p, const wr_snapshot_place *place, int64_t *ret_snapshot_id, wr_err *err) {
     builder b = {.p = p, .edit = p->edit};
-    if (p->edit->restart_ref && p->edit->nremoved > 0) return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "a restarted branch has nothing to remove");
+    if (p->edit->restart_ref && p->edit->nremoved > 0)
+        return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "a restarted branch has nothing to remove");
     wr_code rc = build(&b, place, err);
     if (rc == WR_OK) *ret_snapshot_id = b.head.snapshot_id;
     builder_clear(&b);
@@ -503,7 +552,10 @@ wr_code wr_snapshot_build(wr_plan *p, const wr_snapshot_place *place, int64_t *r
 }
 
 /* ------------------------------------------------------------------ live files */
-typedef struct file_list { wr_ice_file **v; int n, cap; } file_list;
+typedef struct file_list {
+    wr_ice_file **v;
+    int n, cap;
+} file_list;
 
 static void file_list_clear(file_list *l) {
     for (int i = 0; i < l->n; i++) wr_ice_file_free(l->v[i]);
@@ -521,7 +573,10 @@ static wr_code take_files(file_list *l, wr_entries *e, wr_err *err) {
     return WR_OK;
 }
 
-typedef struct path_visitor { wr_code (*fn)(void *ctx, const char *path, wr_err *err); void *ctx; } path_visitor;
+typedef struct path_visitor {
+    wr_code (*fn)(void *ctx, const char *path, wr_err *err);
+    void *ctx;
+} path_visitor;
 
 static wr_code live_files(const char *list_uri, file_list *l, const path_visitor *manifests, wr_err *err) {
     WR_CLEANUP(wr_manifest_list_clear) wr_manifest_list list = {0};
@@ -543,14 +598,16 @@ static wr_code live_files(const char *list_uri, file_list *l, const path_visitor
 static wr_code snapshot_list(const wr_ice_table *t, int64_t snapshot_id, const char **ret_uri, wr_err *err) {
     const cJSON *s = wr_meta_snapshot(t->doc, snapshot_id);
     if (s) return *ret_uri = wr_json_str(s, "manifest-list"), WR_OK;
-    return wr_fail(err, WR_E_NOTFOUND, WR_RETRY_NO, "table %s.%s has no snapshot %" PRId64, t->ns ? t->ns : "", t->name ? t->name : "", snapshot_id);
+    return wr_fail(err, WR_E_NOTFOUND, WR_RETRY_NO, "table %s.%s has no snapshot %" PRId64, t->ns ? t->ns : "",
+                   t->name ? t->name : "", snapshot_id);
 }
 
 static wr_code in_snapshot(const wr_ice_table *t, int64_t snapshot_id, wr_err *err) {
     return wr_err_in(err, "table %s.%s, snapshot %" PRId64, t->ns ? t->ns : "", t->name ? t->name : "", snapshot_id);
 }
 
-wr_code wr_ice_live_files(const wr_ice_table *t, int64_t snapshot_id, wr_ice_file ***ret_files, int *ret_n, wr_err *err) {
+wr_code wr_ice_live_files(const wr_ice_table *t, int64_t snapshot_id, wr_ice_file ***ret_files, int *ret_n,
+                          wr_err *err) {
     WR_CLEANUP(file_list_clear) file_list l = {0};
     const char *uri;
     WR_TRY(snapshot_list(t, snapshot_id, &uri, err));
@@ -560,7 +617,8 @@ wr_code wr_ice_live_files(const wr_ice_table *t, int64_t snapshot_id, wr_ice_fil
     return WR_OK;
 }
 
-wr_code wr_ice_each_path(const wr_ice_table *t, int64_t snapshot_id, wr_code (*fn)(void *ctx, const char *path, wr_err *err), void *ctx, wr_err *err) {
+wr_code wr_ice_each_path(const wr_ice_table *t, int64_t snapshot_id,
+                         wr_code (*fn)(void *ctx, const char *path, wr_err *err), void *ctx, wr_err *err) {
     WR_CLEANUP(file_list_clear) file_list l = {0};
     const char *uri;
     path_visitor manifests = {fn, ctx};

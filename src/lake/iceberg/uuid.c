@@ -9,7 +9,9 @@ bool wr_uuid_new(char ret_text[WR_UUID_TEXT]) {
     b[6] = (uint8_t)((b[6] & 0x0f) | 0x40);
     b[8] = (uint8_t)((b[8] & 0x3f) | 0x80);
     int at = 0;
-    for (int i = 0; i < 16; i++) at += snprintf(ret_text + at, (size_t)(WR_UUID_TEXT - at), i == 4 || i == 6 || i == 8 || i == 10 ? "-%02x" : "%02x", b[i]);
+    for (int i = 0; i < 16; i++)
+        at += snprintf(ret_text + at, (size_t)(WR_UUID_TEXT - at),
+                       i == 4 || i == 6 || i == 8 || i == 10 ? "-%02x" : "%02x", b[i]);
     return true;
 }
 

@@ -9,8 +9,9 @@
 #include "iceberg/avro.h"
 #include "lake/ice_helper.h"
 
-static const char two_fields[] = "{\"type\":\"record\",\"name\":\"r\",\"fields\":[{\"name\":\"a\",\"type\":\"long\",\"field-id\":1},"
-                                 "{\"name\":\"b\",\"type\":[\"null\",\"string\"],\"default\":null,\"field-id\":2}]}";
+static const char two_fields[] =
+    "{\"type\":\"record\",\"name\":\"r\",\"fields\":[{\"name\":\"a\",\"type\":\"long\",\"field-id\":1},"
+    "{\"name\":\"b\",\"type\":[\"null\",\"string\"],\"default\":null,\"field-id\":2}]}";
 
 static void put_two(wr_buf *b, int64_t a, const char *s) {
     wr_avro_put_long(b, a);
@@ -166,7 +167,8 @@ static void bombs_are_refused(void **state) {
     wr_err err = WR_ERR_INIT;
     wr_buf rows = WR_BUF_INIT, out = WR_BUF_INIT;
     /* a list of 2^60 nulls takes no bytes */
-    static const char nulls[] = "{\"type\":\"record\",\"name\":\"r\",\"fields\":[{\"name\":\"a\",\"type\":{\"type\":\"array\",\"items\":\"null\"},\"field-id\":1}]}";
+    static const char nulls[] = "{\"type\":\"record\",\"name\":\"r\",\"fields\":[{\"name\":\"a\",\"type\":{\"type\":"
+                                "\"array\",\"items\":\"null\"},\"field-id\":1}]}";
     wr_avro_put_long(&rows, 1ll << 60);
     by_hand(&out, nulls, "null", wr_buf_view(&rows), 1);
     assert_int_equal(read_all(wr_buf_view(&out), &err), WR_E_DECODE);
@@ -180,7 +182,8 @@ static void bombs_are_refused(void **state) {
     deflateInit2(&z, 9, Z_DEFLATED, -MAX_WBITS, 8, Z_DEFAULT_STRATEGY);
     uint8_t *zero = calloc(1, 1 << 20), *dst = wr_buf_room(&rows, 2 << 20);
     z.next_out = dst, z.avail_out = 2 << 20;
-    for (int i = 0; i < 1024; i++) z.next_in = zero, z.avail_in = 1 << 20, deflate(&z, i == 1023 ? Z_FINISH : Z_NO_FLUSH);
+    for (int i = 0; i < 1024; i++)
+        z.next_in = zero, z.avail_in = 1 << 20, deflate(&z, i == 1023 ? Z_FINISH : Z_NO_FLUSH);
     rows.n = z.total_out;
     deflateEnd(&z);
     free(zero);
@@ -189,7 +192,8 @@ static void bombs_are_refused(void **state) {
     assert_non_null(strstr(err.msg, "64 MiB"));
     /* a type that contains itself, and a schema nested without end */
     wr_buf_clear(&out), wr_buf_clear(&rows);
-    static const char self[] = "{\"type\":\"record\",\"name\":\"r\",\"fields\":[{\"name\":\"a\",\"type\":\"r\",\"field-id\":1}]}";
+    static const char self[] =
+        "{\"type\":\"record\",\"name\":\"r\",\"fields\":[{\"name\":\"a\",\"type\":\"r\",\"field-id\":1}]}";
     by_hand(&out, self, "null", wr_slice_str("xxxx"), 1);
     assert_int_equal(read_all(wr_buf_view(&out), &err), WR_E_DECODE);
     wr_buf_clear(&out);

@@ -14,7 +14,9 @@ static wr_ice_catalog *open_it(void) {
     return c;
 }
 
-static void sql(wr_ice_catalog *c, const char *text) { assert_int_equal(sqlite3_exec(c->db, text, NULL, NULL, NULL), SQLITE_OK); }
+static void sql(wr_ice_catalog *c, const char *text) {
+    assert_int_equal(sqlite3_exec(c->db, text, NULL, NULL, NULL), SQLITE_OK);
+}
 
 static wr_code collect(void *ctx, const char *ns, const char *name, const char *location, wr_err *err) {
     char *out = ctx;
@@ -29,7 +31,9 @@ static const char *listing(wr_ice_catalog *c) {
     return out;
 }
 
-static wr_row_move create(const char *ns, const char *name, const char *at) { return (wr_row_move){ns, name, ns, name, NULL, at}; }
+static wr_row_move create(const char *ns, const char *name, const char *at) {
+    return (wr_row_move){ns, name, ns, name, NULL, at};
+}
 
 static void rows_are_created_moved_and_dropped_together(void **state) {
     wr_err err = WR_ERR_INIT;
@@ -38,10 +42,14 @@ static void rows_are_created_moved_and_dropped_together(void **state) {
     wr_row_move make[] = {create("a", "t", "/1"), create("a", "u", "/2"), create("b", "v", "/3")};
     OK(wr_catalog_move(c, make, 3, NULL, &unknown, &err));
     assert_string_equal(listing(c), "a.t@/1 a.u@/2 b.v@/3 ");
-    wr_row_move swap[] = {{"a", "t", "a", "u", "/1", "/11"}, {"a", "u", "a", "t", "/2", "/2"}, {"b", "v", "b", "v", "/3", NULL}, create("b", "v", "/4")};
+    wr_row_move swap[] = {{"a", "t", "a", "u", "/1", "/11"},
+                          {"a", "u", "a", "t", "/2", "/2"},
+                          {"b", "v", "b", "v", "/3", NULL},
+                          create("b", "v", "/4")};
     OK(wr_catalog_move(c, swap, 4, NULL, &unknown, &err));
     assert_string_equal(listing(c), "a.t@/2 a.u@/11 b.v@/4 ");
-    wr_row_move ring[] = {{"a", "t", "a", "u", "/2", "/2"}, {"a", "u", "b", "v", "/11", "/12"}, {"b", "v", "a", "t", "/4", "/4"}};
+    wr_row_move ring[] = {
+        {"a", "t", "a", "u", "/2", "/2"}, {"a", "u", "b", "v", "/11", "/12"}, {"b", "v", "a", "t", "/4", "/4"}};
     OK(wr_catalog_move(c, ring, 3, NULL, &unknown, &err));
     assert_string_equal(listing(c), "a.t@/4 a.u@/2 b.v@/12 ");
     wr_ice_catalog_close(c);
@@ -67,7 +75,8 @@ static void one_conflict_undoes_all(void **state) {
     uint64_t offset;
     int64_t us;
     OK(wr_ice_catalog_progress(c, "pipe", &offset, &got, &us, &err));
-    assert_int_equal(offset, 5), assert_int_equal(us, 6), assert_string_equal(got.file, "binlog.000003"), assert_int_equal(got.offset, 77);
+    assert_int_equal(offset, 5), assert_int_equal(us, 6), assert_string_equal(got.file, "binlog.000003"),
+        assert_int_equal(got.offset, 77);
     wr_pos_clear(&got);
     OK(wr_catalog_move(c, NULL, 0, &p2, &unknown, &err)); /* progress alone */
     OK(wr_ice_catalog_progress(c, "pipe", &offset, &got, &us, &err));
@@ -95,10 +104,15 @@ static void readers_work_beside_a_writer_and_cannot_write(void **state) {
 static void a_catalog_of_java_is_taken_to_v1_and_views_are_passed_over(void **state) {
     sqlite3 *db;
     assert_int_equal(sqlite3_open(in_folder("catalog.db"), &db), SQLITE_OK);
-    assert_int_equal(sqlite3_exec(db,
-        "CREATE TABLE iceberg_tables(catalog_name VARCHAR(255) NOT NULL, table_namespace VARCHAR(255) NOT NULL, table_name VARCHAR(255) NOT NULL,"
-        "metadata_location VARCHAR(1000), previous_metadata_location VARCHAR(1000), PRIMARY KEY(catalog_name, table_namespace, table_name));"
-        "INSERT INTO iceberg_tables VALUES('weir','j','t','/j1',NULL),('another','j','x','/x',NULL)", NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(
+        sqlite3_exec(db,
+                     "CREATE TABLE iceberg_tables(catalog_name VARCHAR(255) NOT NULL, table_namespace VARCHAR(255) NOT "
+                     "NULL, table_name VARCHAR(255) NOT NULL,"
+                     "metadata_location VARCHAR(1000), previous_metadata_location VARCHAR(1000), PRIMARY "
+                     "KEY(catalog_name, table_namespace, table_name));"
+                     "INSERT INTO iceberg_tables VALUES('weir','j','t','/j1',NULL),('another','j','x','/x',NULL)",
+                     NULL, NULL, NULL),
+        SQLITE_OK);
     sqlite3_close(db);
     wr_err err = WR_ERR_INIT;
     wr_ice_catalog *r, *c;

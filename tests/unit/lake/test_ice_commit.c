@@ -21,7 +21,8 @@ static int serial;
 
 static int set_up(void **state) {
     wr_err err = WR_ERR_INIT;
-    wr_column cols[] = {{.name = "id", .id = 1, .type = {.kind = WR_LONG}, .key_ord = 1}, {.name = "s", .id = 2, .type = {.kind = WR_STRING}, .nullable = true}};
+    wr_column cols[] = {{.name = "id", .id = 1, .type = {.kind = WR_LONG}, .key_ord = 1},
+                        {.name = "s", .id = 2, .type = {.kind = WR_STRING}, .nullable = true}};
     if (make_folder(state) != 0) return -1;
     OK(wr_ice_catalog_open(in_folder("catalog.db"), false, &catalog, &err));
     OK(wr_state_open(in_folder("state.db"), &journal, &err));
@@ -53,7 +54,8 @@ static wr_ice_file *data(wr_ice_table *t, uint64_t records) {
 static wr_ice_file *vector(wr_ice_table *t, const char *referenced, uint64_t records) {
     WR_AUTO char *path = wr_asprintf("%s/data/%05d.puffin", wr_ice_location(t), serial++);
     wr_ice_file *f = wr_ice_file_new(WR_ICE_POS_DELETES, path);
-    f->format = wr_strdup("PUFFIN"), f->referenced = wr_strdup(referenced), f->records = records, f->bytes = 500, f->content_offset = 4, f->content_size = 50;
+    f->format = wr_strdup("PUFFIN"), f->referenced = wr_strdup(referenced), f->records = records, f->bytes = 500,
+    f->content_offset = 4, f->content_size = 50;
     return f;
 }
 static wr_code commit(wr_ice_edit *e, wr_err *err) { return wr_ice_commit(catalog, journal, e, 1, NULL, err); }
@@ -98,7 +100,12 @@ static void time_never_goes_back(void **state) {
         OK(commit(&e, &err));
         assert_int_equal(wr_ice_snapshot_time_us(t, wr_ice_ref(t, WR_ICE_MAIN)), (future + i + 1) * 1000);
     }
-    wr_ice_edit e = {.table = t, .ref = WR_ICE_MAIN, .no_snapshot = true, .prop_keys = (const char *[]){"a"}, .prop_vals = (const char *[]){"b"}, .nprops = 1};
+    wr_ice_edit e = {.table = t,
+                     .ref = WR_ICE_MAIN,
+                     .no_snapshot = true,
+                     .prop_keys = (const char *[]){"a"},
+                     .prop_vals = (const char *[]){"b"},
+                     .nprops = 1};
     OK(commit(&e, &err));
     assert_int_equal(wr_meta_num(t->doc, "last-updated-ms", 0), future + 3);
     assert_string_equal(wr_ice_property(t, "a"), "b");
@@ -128,7 +135,8 @@ static void a_data_file_leaves_with_its_deletes(void **state) {
         assert_string_equal(wr_ice_summary(t, head, "total-records"), "10");
         assert_string_equal(wr_ice_summary(t, head, "total-position-deletes"), "2");
         assert_string_equal(wr_ice_summary(t, head, "operation"), "delete");
-        wr_ice_file_free(a), wr_ice_file_free(b), wr_ice_file_free(dels[0]), wr_ice_file_free(dels[1]), wr_ice_table_free(t);
+        wr_ice_file_free(a), wr_ice_file_free(b), wr_ice_file_free(dels[0]), wr_ice_file_free(dels[1]),
+            wr_ice_table_free(t);
     }
 }
 
@@ -150,7 +158,13 @@ static void vectors_are_replaced_never_doubled(void **state) {
     OK(commit(&e, &err));
     assert_int_equal(live(t, WR_ICE_MAIN, 1), 1);
     wr_ice_file *both[] = {one, two};
-    e = (wr_ice_edit){.table = t, .ref = WR_ICE_MAIN, .added = both, .nadded = 2, .removed = wrong, .removed_refs = refs, .nremoved = 1};
+    e = (wr_ice_edit){.table = t,
+                      .ref = WR_ICE_MAIN,
+                      .added = both,
+                      .nadded = 2,
+                      .removed = wrong,
+                      .removed_refs = refs,
+                      .nremoved = 1};
     assert_int_equal(commit(&e, &err), WR_E_INVAL);
     wr_ice_file_free(a), wr_ice_file_free(one), wr_ice_file_free(two), wr_ice_table_free(t);
 }
@@ -189,7 +203,12 @@ static void old_metadata_files_go_after_twenty(void **state) {
     wr_ice_file *a = data(t, 10);
     add(t, a, true);
     for (int i = 0; i < 60; i++) {
-        wr_ice_edit e = {.table = t, .ref = WR_ICE_MAIN, .no_snapshot = true, .prop_keys = (const char *[]){"n"}, .prop_vals = (const char *[]){"x"}, .nprops = 1};
+        wr_ice_edit e = {.table = t,
+                         .ref = WR_ICE_MAIN,
+                         .no_snapshot = true,
+                         .prop_keys = (const char *[]){"n"},
+                         .prop_vals = (const char *[]){"x"},
+                         .nprops = 1};
         OK(commit(&e, &err));
     }
     assert_int_equal(cJSON_GetArraySize(wr_json_get(t->doc, "metadata-log")), 20);
@@ -203,7 +222,8 @@ static int count_manifests(wr_ice_table *t, int content, int64_t *ret_entries) {
     WR_AUTO_BUF wr_buf text = WR_BUF_INIT;
     wr_manifest_list l = {0};
     int n = 0;
-    OK(wr_file_get(wr_json_str(wr_meta_snapshot(t->doc, wr_ice_ref(t, WR_ICE_MAIN)), "manifest-list"), 1 << 24, &text, &err));
+    OK(wr_file_get(wr_json_str(wr_meta_snapshot(t->doc, wr_ice_ref(t, WR_ICE_MAIN)), "manifest-list"), 1 << 24, &text,
+                   &err));
     OK(wr_manifest_list_decode(wr_buf_view(&text), "l", &l, &err));
     *ret_entries = 0;
     for (int i = 0; i < l.n; i++) {
@@ -229,8 +249,16 @@ static void cold_vectors_are_left_alone(void **state) {
     for (int round = 0; round < 10; round++) {
         wr_ice_file *fresh[HOT], *old[HOT];
         const char *removed[HOT], *refs[HOT];
-        for (int i = 0; i < HOT; i++) removed[i] = dels[i]->path, refs[i] = files[i]->path, fresh[i] = vector(t, files[i]->path, (uint64_t)round + 2);
-        e = (wr_ice_edit){.table = t, .ref = WR_ICE_MAIN, .added = fresh, .nadded = HOT, .removed = removed, .removed_refs = refs, .nremoved = HOT};
+        for (int i = 0; i < HOT; i++)
+            removed[i] = dels[i]->path, refs[i] = files[i]->path,
+            fresh[i] = vector(t, files[i]->path, (uint64_t)round + 2);
+        e = (wr_ice_edit){.table = t,
+                          .ref = WR_ICE_MAIN,
+                          .added = fresh,
+                          .nadded = HOT,
+                          .removed = removed,
+                          .removed_refs = refs,
+                          .nremoved = HOT};
         OK(commit(&e, &err));
         for (int i = 0; i < HOT; i++) old[i] = dels[i], dels[i] = fresh[i], wr_ice_file_free(old[i]);
         assert_int_equal(count_manifests(t, 1, &entries), 2);
@@ -293,7 +321,15 @@ static void each_failed_allocation_leaves_all_or_nothing(void **state) {
     add(t, a, true);
     wr_ice_file *added[] = {b, v};
     const char *keys[] = {"weir.offset"}, *vals[] = {"7"};
-    wr_ice_edit e = {.table = t, .ref = WR_ICE_MAIN, .added = added, .nadded = 2, .summary_keys = keys, .summary_vals = vals, .nsummary = 1, .schema = schema, .set_current_schema = true};
+    wr_ice_edit e = {.table = t,
+                     .ref = WR_ICE_MAIN,
+                     .added = added,
+                     .nadded = 2,
+                     .summary_keys = keys,
+                     .summary_vals = vals,
+                     .nsummary = 1,
+                     .schema = schema,
+                     .set_current_schema = true};
     int files = files_in(in_folder("t/metadata"));
     WR_AUTO char *location = wr_strdup(wr_ice_metadata_location(t));
     for (uint64_t n = 1;; n++) {

@@ -10,7 +10,13 @@
 
 static const int32_t floats[] = {2};
 static wr_manifest_head head_of(int version, uint8_t content) {
-    return (wr_manifest_head){.format_version = version, .content = content, .schema_json = "{}", .snapshot_id = 77, .sequence = 9, .float_ids = floats, .nfloat_ids = 1};
+    return (wr_manifest_head){.format_version = version,
+                              .content = content,
+                              .schema_json = "{}",
+                              .snapshot_id = 77,
+                              .sequence = 9,
+                              .float_ids = floats,
+                              .nfloat_ids = 1};
 }
 
 static wr_ice_file *data_file(const char *path, uint64_t records) {
@@ -18,7 +24,15 @@ static wr_ice_file *data_file(const char *path, uint64_t records) {
     f->format = wr_strdup("PARQUET");
     f->records = records, f->bytes = records * 10;
     f->nstats = 2, f->stats = wr_calloc(2, sizeof *f->stats);
-    f->stats[0] = (wr_column_stats){.field_id = 1, .values = records, .bytes = 5, .has_lower = true, .lower = "\x01\0\0", .lower_n = 4, .has_upper = true, .upper = "zz", .upper_n = 2};
+    f->stats[0] = (wr_column_stats){.field_id = 1,
+                                    .values = records,
+                                    .bytes = 5,
+                                    .has_lower = true,
+                                    .lower = "\x01\0\0",
+                                    .lower_n = 4,
+                                    .has_upper = true,
+                                    .upper = "zz",
+                                    .upper_n = 2};
     f->stats[1] = (wr_column_stats){.field_id = 2, .values = records, .nulls = 1, .nans = 3};
     return f;
 }
@@ -46,13 +60,16 @@ static void new_entries_inherit_and_old_ones_keep_their_numbers(void **state) {
         OK(wr_entries_add(&e, WR_ENTRY_DELETED, gone, true, &err));
         OK(wr_entries_add(&e, WR_ENTRY_ADDED, moved, true, &err));
         OK(wr_manifest_encode(&h, &e, &out, &row, &err));
-        assert_int_equal(row.added_files, 2), assert_int_equal(row.existing_files, 1), assert_int_equal(row.deleted_files, 1);
-        assert_int_equal(row.added_rows, 50), assert_int_equal(row.existing_rows, 20), assert_int_equal(row.deleted_rows, 30);
+        assert_int_equal(row.added_files, 2), assert_int_equal(row.existing_files, 1),
+            assert_int_equal(row.deleted_files, 1);
+        assert_int_equal(row.added_rows, 50), assert_int_equal(row.existing_rows, 20),
+            assert_int_equal(row.deleted_rows, 30);
         assert_int_equal(row.sequence, 9), assert_int_equal(row.min_sequence, 2), assert_int_equal(row.length, out.n);
         row.path = "m.avro", row.first_row_id = version == 3 ? 1000 : -1;
         OK(wr_manifest_decode(wr_buf_view(&out), &row, true, &got, &err));
         assert_int_equal(got.n, 4);
-        static const int64_t seq[] = {9, 3, 4, 2}, file_seq[] = {9, 3, 4, 9}, snap[] = {77, 5, 77, 77}, row_id[] = {1000, 100, 200, 1010};
+        static const int64_t seq[] = {9, 3, 4, 2}, file_seq[] = {9, 3, 4, 9}, snap[] = {77, 5, 77, 77},
+                             row_id[] = {1000, 100, 200, 1010};
         for (int i = 0; i < 4; i++) {
             assert_int_equal(got.v[i].file->sequence, seq[i]);
             assert_int_equal(got.v[i].file->file_sequence, file_seq[i]);
@@ -74,7 +91,12 @@ static void statistics_say_only_what_means_something(void **state) {
     wr_manifest_head h = head_of(3, 0);
     wr_ice_file *f = data_file("/a", 10);
     f->stats = wr_realloc(f->stats, 3 * sizeof *f->stats);
-    f->stats[f->nstats++] = (wr_column_stats){.field_id = WR_ELEMENT_ID_BASE + 3, .values = 4, .has_lower = true, .lower_n = 4, .nulls = WR_STAT_UNKNOWN, .nans = WR_STAT_UNKNOWN};
+    f->stats[f->nstats++] = (wr_column_stats){.field_id = WR_ELEMENT_ID_BASE + 3,
+                                              .values = 4,
+                                              .has_lower = true,
+                                              .lower_n = 4,
+                                              .nulls = WR_STAT_UNKNOWN,
+                                              .nans = WR_STAT_UNKNOWN};
     OK(wr_entries_add(&e, WR_ENTRY_ADDED, f, true, &err));
     OK(wr_manifest_encode(&h, &e, &out, &row, &err));
     row.path = "m.avro";
@@ -122,12 +144,17 @@ static void put_foreign(wr_buf *out) {
         "{\"type\":\"record\",\"name\":\"manifest_entry\",\"fields\":["
         "{\"name\":\"data_file\",\"type\":{\"type\":\"record\",\"name\":\"r2\",\"fields\":["
         "{\"name\":\"new_in_v9\",\"type\":[{\"type\":\"array\",\"items\":\"string\"},\"null\"],\"field-id\":999},"
-        "{\"name\":\"record_count\",\"type\":\"long\",\"field-id\":103},{\"name\":\"file_size_in_bytes\",\"type\":\"long\",\"field-id\":104},"
-        "{\"name\":\"file_path\",\"type\":\"string\",\"field-id\":100},{\"name\":\"file_format\",\"type\":\"string\",\"field-id\":101},"
-        "{\"name\":\"partition\",\"type\":{\"type\":\"record\",\"name\":\"r102\",\"fields\":[{\"name\":\"day\",\"type\":[\"null\",\"int\"],\"field-id\":1000}]},\"field-id\":102},"
-        "{\"name\":\"split_offsets\",\"type\":[\"null\",{\"type\":\"array\",\"items\":\"long\",\"element-id\":133}],\"field-id\":132},"
+        "{\"name\":\"record_count\",\"type\":\"long\",\"field-id\":103},{\"name\":\"file_size_in_bytes\",\"type\":"
+        "\"long\",\"field-id\":104},"
+        "{\"name\":\"file_path\",\"type\":\"string\",\"field-id\":100},{\"name\":\"file_format\",\"type\":\"string\","
+        "\"field-id\":101},"
+        "{\"name\":\"partition\",\"type\":{\"type\":\"record\",\"name\":\"r102\",\"fields\":[{\"name\":\"day\","
+        "\"type\":[\"null\",\"int\"],\"field-id\":1000}]},\"field-id\":102},"
+        "{\"name\":\"split_offsets\",\"type\":[\"null\",{\"type\":\"array\",\"items\":\"long\",\"element-id\":133}],"
+        "\"field-id\":132},"
         "{\"name\":\"sort_order_id\",\"type\":[\"null\",\"int\"],\"field-id\":140}]},\"field-id\":2},"
-        "{\"name\":\"status\",\"type\":\"int\",\"field-id\":0},{\"name\":\"snapshot_id\",\"type\":[\"long\",\"null\"],\"field-id\":1}]}";
+        "{\"name\":\"status\",\"type\":\"int\",\"field-id\":0},{\"name\":\"snapshot_id\",\"type\":[\"long\",\"null\"],"
+        "\"field-id\":1}]}";
     wr_avro_writer w;
     OK(wr_avro_begin(&w, schema, NULL, 0, out, &err));
     wr_buf *b = &w.row;
@@ -135,7 +162,8 @@ static void put_foreign(wr_buf *out) {
     wr_avro_put_long(b, 50), wr_avro_put_long(b, 5000);
     wr_avro_put_str(b, "file:/x/y.parquet"), wr_avro_put_str(b, "parquet");
     wr_avro_put_long(b, 1), wr_avro_put_long(b, 18000);
-    wr_avro_put_long(b, 1), wr_avro_put_long(b, 2), wr_avro_put_long(b, 4), wr_avro_put_long(b, 400), wr_avro_put_long(b, 0);
+    wr_avro_put_long(b, 1), wr_avro_put_long(b, 2), wr_avro_put_long(b, 4), wr_avro_put_long(b, 400),
+        wr_avro_put_long(b, 0);
     wr_avro_put_long(b, 1), wr_avro_put_long(b, 0);
     wr_avro_put_long(b, 1);
     wr_avro_put_long(b, 0), wr_avro_put_long(b, 6000000000000000001);
@@ -167,12 +195,25 @@ static wr_manifest_list sample_list(void) {
     wr_err err = WR_ERR_INIT;
     wr_manifest_list l = {0};
     for (int i = 0; i < 3; i++) {
-        wr_manifest_file m = {.path = wr_asprintf("/t/metadata/m%d.avro", i), .length = 100 + i, .spec_id = i, .content = i == 2, .sequence = 7, .min_sequence = 3,
-                              .snapshot_id = 8000000000000000000 + i, .added_files = 1, .existing_files = 2, .deleted_files = 3, .added_rows = 10, .existing_rows = 20,
-                              .deleted_rows = 30, .first_row_id = i == 2 ? -1 : i * 100, .npartitions = i == 1 ? 1 : -1};
+        wr_manifest_file m = {.path = wr_asprintf("/t/metadata/m%d.avro", i),
+                              .length = 100 + i,
+                              .spec_id = i,
+                              .content = i == 2,
+                              .sequence = 7,
+                              .min_sequence = 3,
+                              .snapshot_id = 8000000000000000000 + i,
+                              .added_files = 1,
+                              .existing_files = 2,
+                              .deleted_files = 3,
+                              .added_rows = 10,
+                              .existing_rows = 20,
+                              .deleted_rows = 30,
+                              .first_row_id = i == 2 ? -1 : i * 100,
+                              .npartitions = i == 1 ? 1 : -1};
         if (i == 1) {
             m.partitions = wr_calloc(1, sizeof *m.partitions);
-            m.partitions[0] = (wr_partition_summary){.contains_null = true, .contains_nan = -1, .lower = (uint8_t *)wr_strdup("abc"), .lower_n = 3};
+            m.partitions[0] = (wr_partition_summary){
+                .contains_null = true, .contains_nan = -1, .lower = (uint8_t *)wr_strdup("abc"), .lower_n = 3};
         }
         OK(wr_manifest_list_add(&l, &m, &err));
     }
@@ -191,9 +232,12 @@ static void manifest_lists_read_back_with_partition_summaries(void **state) {
         for (int i = 0; i < 3; i++) {
             const wr_manifest_file *a = &l.v[i], *b = &got.v[i];
             assert_string_equal(a->path, b->path);
-            assert_int_equal(a->snapshot_id, b->snapshot_id), assert_int_equal(a->content, b->content), assert_int_equal(a->length, b->length);
-            assert_int_equal(a->min_sequence, b->min_sequence), assert_int_equal(a->deleted_rows, b->deleted_rows), assert_int_equal(a->spec_id, b->spec_id);
-            assert_int_equal(b->first_row_id, version == 3 ? a->first_row_id : -1), assert_int_equal(a->npartitions, b->npartitions);
+            assert_int_equal(a->snapshot_id, b->snapshot_id), assert_int_equal(a->content, b->content),
+                assert_int_equal(a->length, b->length);
+            assert_int_equal(a->min_sequence, b->min_sequence), assert_int_equal(a->deleted_rows, b->deleted_rows),
+                assert_int_equal(a->spec_id, b->spec_id);
+            assert_int_equal(b->first_row_id, version == 3 ? a->first_row_id : -1),
+                assert_int_equal(a->npartitions, b->npartitions);
         }
         assert_int_equal(got.v[1].partitions[0].lower_n, 3);
         assert_null(got.v[1].partitions[0].upper);

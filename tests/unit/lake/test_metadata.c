@@ -9,16 +9,26 @@
 
 /* As Java writes it: ids above 2^53, members nobody here knows, numbers that a double would spell otherwise. */
 static const char foreign[] =
-    "{\"format-version\":3,\"table-uuid\":\"9c12d441-03fe-4693-9a96-a0705ddf69c1\",\"location\":\"file:/w/t\",\"last-sequence-number\":34,"
-    "\"last-updated-ms\":1602638573590,\"last-column-id\":3,\"current-schema-id\":1,\"schemas\":[{\"type\":\"struct\",\"schema-id\":0,\"fields\":["
-    "{\"id\":1,\"name\":\"x\",\"required\":true,\"type\":\"long\"}]},{\"type\":\"struct\",\"schema-id\":1,\"identifier-field-ids\":[1],\"fields\":["
+    "{\"format-version\":3,\"table-uuid\":\"9c12d441-03fe-4693-9a96-a0705ddf69c1\",\"location\":\"file:/w/"
+    "t\",\"last-sequence-number\":34,"
+    "\"last-updated-ms\":1602638573590,\"last-column-id\":3,\"current-schema-id\":1,\"schemas\":[{\"type\":\"struct\","
+    "\"schema-id\":0,\"fields\":["
+    "{\"id\":1,\"name\":\"x\",\"required\":true,\"type\":\"long\"}]},{\"type\":\"struct\",\"schema-id\":1,\"identifier-"
+    "field-ids\":[1],\"fields\":["
     "{\"id\":1,\"name\":\"x\",\"required\":true,\"type\":\"long\",\"initial-default\":9223372036854775807},"
-    "{\"id\":2,\"name\":\"p\",\"required\":false,\"type\":\"decimal(9, 2)\",\"doc\":\"price \\\"net\\\"\",\"write-default\":\"14.20\"},"
-    "{\"id\":3,\"name\":\"d\",\"required\":false,\"type\":\"double\",\"initial-default\":1.10E-2}]}],\"default-spec-id\":0,\"partition-specs\":[{\"spec-id\":0,\"fields\":[]}],"
-    "\"last-partition-id\":999,\"default-sort-order-id\":0,\"sort-orders\":[],\"properties\":{\"a\":\"1 2 3 [4,5]\",\"b\":\"\\\\\\\"-7\"},\"current-snapshot-id\":3055729675574597004,"
-    "\"next-row-id\":9223372036854775000,\"snapshots\":[{\"snapshot-id\":3055729675574597004,\"timestamp-ms\":1555100955770,\"sequence-number\":1,\"summary\":{\"operation\":\"append\"},"
-    "\"manifest-list\":\"file:/w/t/s.avro\",\"schema-id\":1,\"first-row-id\":0,\"added-rows\":0,\"key-id\":null,\"unheard-of\":[-0,1e400,{\"deep\":[9007199254740993]}]}],"
-    "\"refs\":{\"main\":{\"snapshot-id\":3055729675574597004,\"type\":\"branch\",\"max-ref-age-ms\":9223372036854775807}},\"encryption-keys\":[],\"from-the-future\":true}";
+    "{\"id\":2,\"name\":\"p\",\"required\":false,\"type\":\"decimal(9, 2)\",\"doc\":\"price "
+    "\\\"net\\\"\",\"write-default\":\"14.20\"},"
+    "{\"id\":3,\"name\":\"d\",\"required\":false,\"type\":\"double\",\"initial-default\":1.10E-2}]}],\"default-spec-"
+    "id\":0,\"partition-specs\":[{\"spec-id\":0,\"fields\":[]}],"
+    "\"last-partition-id\":999,\"default-sort-order-id\":0,\"sort-orders\":[],\"properties\":{\"a\":\"1 2 3 "
+    "[4,5]\",\"b\":\"\\\\\\\"-7\"},\"current-snapshot-id\":3055729675574597004,"
+    "\"next-row-id\":9223372036854775000,\"snapshots\":[{\"snapshot-id\":3055729675574597004,\"timestamp-ms\":"
+    "1555100955770,\"sequence-number\":1,\"summary\":{\"operation\":\"append\"},"
+    "\"manifest-list\":\"file:/w/t/"
+    "s.avro\",\"schema-id\":1,\"first-row-id\":0,\"added-rows\":0,\"key-id\":null,\"unheard-of\":[-0,1e400,{\"deep\":["
+    "9007199254740993]}]}],"
+    "\"refs\":{\"main\":{\"snapshot-id\":3055729675574597004,\"type\":\"branch\",\"max-ref-age-ms\":"
+    "9223372036854775807}},\"encryption-keys\":[],\"from-the-future\":true}";
 
 static void foreign_numbers_and_members_survive_exactly(void **state) {
     wr_err err = WR_ERR_INIT;
@@ -59,15 +69,20 @@ static char *changed(const char *from, const char *to) {
 }
 
 static void damaged_metadata_says_what_is_wrong(void **state) {
-    static const struct { const char *from, *to, *says; wr_code code; } cases[] = {
+    static const struct {
+        const char *from, *to, *says;
+        wr_code code;
+    } cases[] = {
         {"\"format-version\":3", "\"format-version\":4", "format-version 4", WR_E_UNSUPPORTED},
         {"\"format-version\":3,", "", "no format-version", WR_E_DECODE},
         {"\"last-sequence-number\":34", "\"last-sequence-number\":\"34\"", "last-sequence-number", WR_E_DECODE},
         {"\"last-updated-ms\":1602638573590", "\"last-updated-ms\":1.5", "last-updated-ms", WR_E_DECODE},
         {"\"current-schema-id\":1", "\"current-schema-id\":7", "current-schema-id", WR_E_DECODE},
         {"\"next-row-id\":9223372036854775000", "\"next-row-id\":92233720368547750000", "next-row-id", WR_E_DECODE},
-        {"\"current-snapshot-id\":3055729675574597004", "\"current-snapshot-id\":3055729675574597005", "3055729675574597005", WR_E_DECODE},
-        {"\"main\":{\"snapshot-id\":3055729675574597004", "\"main\":{\"snapshot-id\":3055729675574597003", "main", WR_E_DECODE},
+        {"\"current-snapshot-id\":3055729675574597004", "\"current-snapshot-id\":3055729675574597005",
+         "3055729675574597005", WR_E_DECODE},
+        {"\"main\":{\"snapshot-id\":3055729675574597004", "\"main\":{\"snapshot-id\":3055729675574597003", "main",
+         WR_E_DECODE},
         {"\"manifest-list\":\"file:/w/t/s.avro\",", "", "manifest-list", WR_E_DECODE},
         {"\"location\":\"file:/w/t\"", "\"location\":null", "no location", WR_E_DECODE},
         {"\"last-column-id\":3", "\"last-column-id\":03", "byte", WR_E_DECODE},
@@ -79,7 +94,8 @@ static void damaged_metadata_says_what_is_wrong(void **state) {
         char *text = changed(cases[i].from, cases[i].to);
         assert_int_equal(wr_meta_parse(wr_slice_str(text), "/w/t/m.json", &t, &err), cases[i].code);
         assert_null(t);
-        if (!strstr(err.msg, cases[i].says) || !strstr(err.msg, "/w/t/m.json")) fail_msg("\"%s\" does not say %s", err.msg, cases[i].says);
+        if (!strstr(err.msg, cases[i].says) || !strstr(err.msg, "/w/t/m.json"))
+            fail_msg("\"%s\" does not say %s", err.msg, cases[i].says);
         free(text);
     }
 }
@@ -114,10 +130,16 @@ static void damage_never_crashes(void **state) { damage(wr_slice_str(foreign), p
 static wr_schema *sample(uint32_t version, bool wide) {
     wr_err err = WR_ERR_INIT;
     wr_schema *s;
-    wr_column cols[] = {{.name = "id", .id = 1, .type = {.kind = wide ? WR_LONG : WR_INT}, .key_ord = 1, .doc = "int(11)"},
-                        {.name = "名", .id = 2, .type = {.kind = WR_STRING}, .nullable = true, .has_initial = true, .initial = {.s = wr_slice_str("x\0y")}},
-                        {.name = "v", .id = 9, .type = {.kind = WR_FLOATS}, .nullable = true},
-                        {.name = "d", .id = 4, .type = {.kind = WR_DECIMAL, .precision = 10, .scale = 2}, .nullable = true}};
+    wr_column cols[] = {
+        {.name = "id", .id = 1, .type = {.kind = wide ? WR_LONG : WR_INT}, .key_ord = 1, .doc = "int(11)"},
+        {.name = "名",
+         .id = 2,
+         .type = {.kind = WR_STRING},
+         .nullable = true,
+         .has_initial = true,
+         .initial = {.s = wr_slice_str("x\0y")}},
+        {.name = "v", .id = 9, .type = {.kind = WR_FLOATS}, .nullable = true},
+        {.name = "d", .id = 4, .type = {.kind = WR_DECIMAL, .precision = 10, .scale = 2}, .nullable = true}};
     OK(wr_schema_new(cols, 4, version, &s, &err));
     return s;
 }
@@ -177,8 +199,12 @@ static void a_foreign_schema_change_outweighs_our_memory(void **state) {
 }
 
 static void locations_are_safe_for_any_name(void **state) {
-    static const struct { const char *ns, *name, *want; } cases[] = {
-        {"shop", "orders", "/w/shop/orders-"}, {"w odd.db", "a/b", "/w/w~20odd.db/a~2Fb-"}, {"..", ".", "/w/~2E./~2E-"}, {"库", "~%", "/w/~E5~BA~93/~7E~25-"}};
+    static const struct {
+        const char *ns, *name, *want;
+    } cases[] = {{"shop", "orders", "/w/shop/orders-"},
+                 {"w odd.db", "a/b", "/w/w~20odd.db/a~2Fb-"},
+                 {"..", ".", "/w/~2E./~2E-"},
+                 {"库", "~%", "/w/~E5~BA~93/~7E~25-"}};
     wr_err err = WR_ERR_INIT;
     char *a, *b;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -197,7 +223,8 @@ static void locations_are_safe_for_any_name(void **state) {
 }
 
 static void only_local_places_are_followed(void **state) {
-    static const char *const good[][2] = {{"/a/b", "/a/b"}, {"file:///a/b", "/a/b"}, {"file:/a/b", "/a/b"}, {"file://localhost/a", "/a"}};
+    static const char *const good[][2] = {
+        {"/a/b", "/a/b"}, {"file:///a/b", "/a/b"}, {"file:/a/b", "/a/b"}, {"file://localhost/a", "/a"}};
     static const char *const bad[] = {"s3://b/a", "a/b", "", "file:", "file://host/a", "hdfs:///a"};
     wr_err err = WR_ERR_INIT;
     char *p = NULL;

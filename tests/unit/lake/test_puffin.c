@@ -12,7 +12,9 @@ static void hex_of(wr_slice s, char *out) {
     for (size_t i = 0; i < s.n; i++) sprintf(out + 2 * i, "%02x", s.p[i]);
 }
 
-static wr_slice blob_of(const wr_buf *file, const wr_ice_dv *dv) { return wr_slice_of(file->p + dv->offset, (size_t)dv->size); }
+static wr_slice blob_of(const wr_buf *file, const wr_ice_dv *dv) {
+    return wr_slice_of(file->p + dv->offset, (size_t)dv->size);
+}
 
 /* Expected bytes: pyroaring's portable serialisation, run-optimised, framed by Python's struct and zlib.crc32. */
 static void blobs_are_byte_exact(void **state) {
@@ -21,9 +23,13 @@ static void blobs_are_byte_exact(void **state) {
     static const char *const want[] = {
         "00000026d1d339640100000000000000000000003a300000010000000000020010000000010005000900d3404de9",
         "0000001fd1d339640100000000000000000000003b300000010000bd0001000a00bd00ebadb9f2",
-        "00000040d1d339640100000000000000000000003a30000004000000000000000100000006000000ffff0000280000002a0000002c0000002e000000000000000700ffff83e4e22f"};
-    roaring_bitmap_t *b[3] = {roaring_bitmap_of(3, 1, 5, 9), roaring_bitmap_from_range(10, 200, 1), roaring_bitmap_of(4, 0, 65536, 131072 * 3 + 7, UINT32_MAX)};
-    wr_ice_dv dvs[3] = {{.referenced = "/a", .bitmap = b[0]}, {.referenced = "/b", .bitmap = b[1]}, {.referenced = "/c \"quoted\"", .bitmap = b[2]}};
+        "00000040d1d339640100000000000000000000003a30000004000000000000000100000006000000ffff0000280000002a0000002c0000"
+        "002e000000000000000700ffff83e4e22f"};
+    roaring_bitmap_t *b[3] = {roaring_bitmap_of(3, 1, 5, 9), roaring_bitmap_from_range(10, 200, 1),
+                              roaring_bitmap_of(4, 0, 65536, 131072 * 3 + 7, UINT32_MAX)};
+    wr_ice_dv dvs[3] = {{.referenced = "/a", .bitmap = b[0]},
+                        {.referenced = "/b", .bitmap = b[1]},
+                        {.referenced = "/c \"quoted\"", .bitmap = b[2]}};
     OK(wr_puffin_encode(dvs, 3, &out, &err));
     char hex[400];
     for (int i = 0; i < 3; i++) {
@@ -36,7 +42,10 @@ static void blobs_are_byte_exact(void **state) {
     assert_memory_equal(out.p, "PFA1", 4);
     assert_memory_equal(out.p + out.n - 4, "PFA1", 4);
     const char *footer = (const char *)out.p + dvs[2].offset + dvs[2].size;
-    assert_memory_equal(footer, "PFA1{\"blobs\":[{\"type\":\"deletion-vector-v1\",\"fields\":[2147483645],\"snapshot-id\":-1,\"sequence-number\":-1,\"offset\":4,", 113);
+    assert_memory_equal(footer,
+                        "PFA1{\"blobs\":[{\"type\":\"deletion-vector-v1\",\"fields\":[2147483645],\"snapshot-id\":-1,"
+                        "\"sequence-number\":-1,\"offset\":4,",
+                        113);
     wr_rd rd = wr_rd_of(out.p + out.n - 12, 12);
     assert_int_equal(wr_rd_u32(&rd), out.p + out.n - 12 - (const uint8_t *)footer - 4);
     assert_int_equal(wr_rd_u32(&rd), 0);
@@ -88,7 +97,8 @@ static void resealed(wr_slice bytes) {
     uint8_t *p = malloc(bytes.n);
     memcpy(p, bytes.p, bytes.n);
     uint32_t len = (uint32_t)bytes.n - 8, crc = wr_crc32(0, p + 4, len);
-    for (int i = 0; i < 4; i++) p[i] = (uint8_t)(len >> (24 - 8 * i)), p[bytes.n - 4 + (size_t)i] = (uint8_t)(crc >> (24 - 8 * i));
+    for (int i = 0; i < 4; i++)
+        p[i] = (uint8_t)(len >> (24 - 8 * i)), p[bytes.n - 4 + (size_t)i] = (uint8_t)(crc >> (24 - 8 * i));
     decode(wr_slice_of(p, bytes.n));
     free(p);
 }
@@ -96,7 +106,9 @@ static void resealed(wr_slice bytes) {
 static void damage_is_always_found(void **state) {
     wr_err err = WR_ERR_INIT;
     for (int kind = 0; kind < 3; kind++) {
-        roaring_bitmap_t *b = kind == 0 ? roaring_bitmap_of(5, 1, 5, 9, 70000, 140000) : kind == 1 ? roaring_bitmap_from_range(10, 200000, 1) : roaring_bitmap_from_range(0, 20000, 3);
+        roaring_bitmap_t *b = kind == 0   ? roaring_bitmap_of(5, 1, 5, 9, 70000, 140000)
+                              : kind == 1 ? roaring_bitmap_from_range(10, 200000, 1)
+                                          : roaring_bitmap_from_range(0, 20000, 3);
         wr_buf out = WR_BUF_INIT;
         wr_ice_dv dv = {.referenced = "/a", .bitmap = b};
         OK(wr_puffin_encode(&dv, 1, &out, &err));
@@ -127,8 +139,13 @@ static void files_are_written_once_and_read_back(void **state) {
     OK(wr_puffin_write(path, dvs, 2, &bytes, &err));
     assert_int_equal(wr_puffin_write(path, dvs, 2, &bytes, &err), WR_E_EXISTS);
     for (int i = 0; i < 2; i++) {
-        wr_ice_file f = {.content = WR_ICE_POS_DELETES, .path = (char *)path, .format = "PUFFIN", .referenced = (char *)dvs[i].referenced,
-                         .records = dvs[i].cardinality, .content_offset = dvs[i].offset, .content_size = dvs[i].size};
+        wr_ice_file f = {.content = WR_ICE_POS_DELETES,
+                         .path = (char *)path,
+                         .format = "PUFFIN",
+                         .referenced = (char *)dvs[i].referenced,
+                         .records = dvs[i].cardinality,
+                         .content_offset = dvs[i].offset,
+                         .content_size = dvs[i].size};
         void *got;
         OK(wr_ice_read_deletes(NULL, &f, dvs[i].referenced, &got, &err));
         assert_true(roaring_bitmap_equals(got, b[i]));
