@@ -347,26 +347,38 @@ static bool replayed(const target *t, const wr_pos *pos) {
     return true;
 }
 
-static wr_code on_end(wr_pipeline *p, const wr_queue_record *rec, const wr_pos *until, wr_err *err) {
-    p->offset = rec->offset;
-    p->event_us = rec->event_time_us;
-    p->in_tx = false;
-    WR_TRY(wr_pos_copy(&p->pos, rec->pos, err));
-    bool now = p->load_wanted;
+/* Loads whose end the queue has passed become what main shows, with the next commit. */
+static wr_code publish_replayed(wr_pipeline *p, bool *ret_any, wr_err *err) {
     for (int i = 0; i < p->ntargets; i++) {
         target *t = p->targets[i];
         if (t->phase != PHASE_REPLAY || !replayed(t, &p->pos)) continue;
         WR_TRY(wr_table_publish(t->table, err));
         t->phase = PHASE_STREAM;
         for (int k = 0; k < t->nmembers; k++) wr_member_reset_load(t->members[k]);
-        now = true;
+        *ret_any = true;
     }
+    return WR_OK;
+}
+
+/* Runs the loads that are wanted; on an idle server they end where the queue already is. */
+static wr_code load(wr_pipeline *p, wr_err *err) {
+    bool any = false;
+    WR_TRY(wr_load_run(p, err));
+    WR_TRY(publish_replayed(p, &any, err));
+    return any ? wr_apply_commit(p, err) : WR_OK;
+}
+
+static wr_code on_end(wr_pipeline *p, const wr_queue_record *rec, const wr_pos *until, wr_err *err) {
+    p->offset = rec->offset;
+    p->event_us = rec->event_time_us;
+    p->in_tx = false;
+    WR_TRY(wr_pos_copy(&p->pos, rec->pos, err));
+    bool now = p->load_wanted;
+    WR_TRY(publish_replayed(p, &now, err));
     now |= wr_mono_us() >= p->next_commit_us || wr_lake_pending_bytes(p->lake) > p->o.commit_bytes;
     now |= until && wr_pos_cmp(&p->pos, until) >= 0;
     if (now) WR_TRY(wr_apply_commit(p, err));
-    if (!p->load_wanted) return WR_OK;
-    p->load_wanted = false;
-    return wr_load_run(p, err);
+    return p->load_wanted ? load(p, err) : WR_OK;
 }
 
 /* ------------------------------------------------------------------ opening at the lake's offset */
@@ -441,10 +453,7 @@ static bool busy(const wr_pipeline *p) {
 }
 
 static wr_code loop(wr_pipeline *p, wr_queue_reader *r, const wr_pos *until, wr_err *err) {
-    if (p->load_wanted) {
-        p->load_wanted = false;
-        WR_TRY(wr_load_run(p, err));
-    }
+    if (p->load_wanted) WR_TRY(load(p, err));
     p->next_commit_us = wr_mono_us() + p->o.commit_every_us;
     bool drained = false;
     for (;;) {
