@@ -519,7 +519,7 @@ wr_code wr_queue_open(const char *dir, const wr_queue_options *opts, wr_queue **
     WR_TRY(wr_mkdirs(dir, err));
     WR_AUTO char *lock_path = wr_path_join(dir, "lock");
     if (!lock_path) return wr_nomem(err, "path", strlen(dir) + 6);
-    wr_queue *q;
+    wr_queue *q = NULL;
     WR_TRY(queue_new(dir, opts, &q, err));
     wr_code rc = wr_lock_take(lock_path, &q->dir_lock, err);
     if (rc == WR_OK) rc = recover(q, err);

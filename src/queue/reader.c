@@ -219,7 +219,7 @@ wr_code wr_queue_read(wr_queue_reader *r, int timeout_ms, wr_queue_record *ret_r
         }
         if (r->ends_left == 0 && !r->inside) return damaged(r, "a record behind the last end", err);
         if (__builtin_expect((tag & REC_MORE) || r->piece_kind, 0)) {
-            bool whole;
+            bool whole = false;
             WR_TRY(take_piece(r, tag, body, &whole, err));
             r->rd = rd;
             if (!whole) continue;

@@ -9,7 +9,7 @@
 #include "weir/base/mem.h"
 #include "weir/base/sum.h"
 
-#define SCAN_BYTES (1u << 20)
+#define SCAN_BYTES (256u << 10)
 
 void segment_name(uint64_t first, char buf[SEG_NAME_BYTES]) {
     snprintf(buf, SEG_NAME_BYTES, "%020llu.wq", (unsigned long long)first);
@@ -151,8 +151,10 @@ wr_code segment_cut(segment *seg, wr_file *f, uint64_t at, wr_err *err) {
 /* ------------------------------------------------------------------ recovery */
 
 /* Whether a block behind byte `bad` proves that `bad` was durable once. */
-static wr_code scan_for_proof(const segment *seg, wr_file *f, uint64_t bad, uint8_t *buf, uint64_t *ret_at, wr_err *err) {
+static wr_code scan_for_proof(const segment *seg, wr_file *f, uint64_t bad, uint64_t *ret_at, wr_err *err) {
     *ret_at = 0;
+    WR_AUTO uint8_t *buf = wr_malloc(SCAN_BYTES);
+    if (!buf) return wr_nomem(err, "queue recovery", SCAN_BYTES);
     for (uint64_t at = bad + BLOCK_HDR;;) {
         size_t n;
         WR_TRY(wr_file_pread(f, at, buf, SCAN_BYTES, &n, err));
@@ -171,7 +173,7 @@ static wr_code scan_for_proof(const segment *seg, wr_file *f, uint64_t bad, uint
 typedef struct recovery {
     segment *seg;
     wr_file *f;
-    uint8_t *stored, *raw; /* BLOCK_RAW_MAX each */
+    wr_buf stored, raw;    /* room for the block at hand */
     uint64_t at;           /* the next block */
     uint64_t tail;         /* behind the last block that ends at a boundary */
     uint64_t last;         /* its last transaction */
@@ -181,12 +183,15 @@ typedef struct recovery {
 
 /* One block at rc->at. *ret_ok false: no sound block there. */
 static wr_code read_block(recovery *r, block_hdr *ret_h, bool *ret_ok, wr_err *err) {
+    uint8_t bytes[BLOCK_HDR];
     size_t n;
     *ret_ok = false;
-    WR_TRY(wr_file_pread(r->f, r->at, r->stored, BLOCK_HDR, &n, err));
-    if (n < BLOCK_HDR || !block_hdr_decode(r->stored, r->seg->hdr.id, ret_h)) return WR_OK;
-    WR_TRY(wr_file_pread(r->f, r->at + BLOCK_HDR, r->stored, ret_h->stored, &n, err));
-    *ret_ok = n == ret_h->stored && wr_crc32c(0, r->stored, n) == ret_h->crc;
+    WR_TRY(wr_file_pread(r->f, r->at, bytes, sizeof bytes, &n, err));
+    if (n < sizeof bytes || !block_hdr_decode(bytes, r->seg->hdr.id, ret_h)) return WR_OK;
+    uint8_t *d = wr_buf_room(&r->stored, ret_h->stored);
+    if (!d) return wr_nomem(err, "queue recovery", ret_h->stored);
+    WR_TRY(wr_file_pread(r->f, r->at + BLOCK_HDR, d, ret_h->stored, &n, err));
+    *ret_ok = n == ret_h->stored && wr_crc32c(0, d, n) == ret_h->crc;
     return WR_OK;
 }
 
@@ -197,9 +202,11 @@ static wr_code last_position(recovery *r, pos_state *pos, wr_err *err) {
     bool ok;
     r->at = r->last_block;
     WR_TRY(read_block(r, &h, &ok, err));
-    if (!ok || !block_unpack(&h, r->stored, r->raw))
+    uint8_t *raw = ok ? wr_buf_room(&r->raw, h.raw) : NULL;
+    if (ok && !raw) return wr_nomem(err, "queue recovery", h.raw);
+    if (!ok || !block_unpack(&h, r->stored.p, raw))
         return segment_corrupt(r->seg, r->last_block, h.first - 1, NULL, "cannot be unpacked", err);
-    wr_rd rd = wr_rd_of(r->raw, h.raw);
+    wr_rd rd = wr_rd_of(raw, h.raw);
     pos->base = false;
     while (wr_rd_left(&rd)) {
         uint8_t tag;
@@ -214,11 +221,14 @@ static wr_code last_position(recovery *r, pos_state *pos, wr_err *err) {
     return WR_OK;
 }
 
+static void recovery_free(recovery *r) {
+    wr_buf_free(&r->stored);
+    wr_buf_free(&r->raw);
+}
+
 wr_code segment_recover(segment *seg, wr_file *f, pos_state *pos, wr_err *err) {
-    WR_AUTO uint8_t *buf = wr_malloc(2 * (size_t)BLOCK_RAW_MAX);
-    if (!buf) return wr_nomem(err, "queue recovery", 2 * (size_t)BLOCK_RAW_MAX);
-    recovery r = {.seg = seg, .f = f, .stored = buf, .raw = buf + BLOCK_RAW_MAX, .at = seg->hdr.hdr_bytes, .tail = seg->hdr.hdr_bytes,
-                  .last = seg->hdr.first - 1};
+    WR_CLEANUP(recovery_free)
+    recovery r = {.seg = seg, .f = f, .at = seg->hdr.hdr_bytes, .tail = seg->hdr.hdr_bytes, .last = seg->hdr.first - 1};
     for (;;) {
         block_hdr h;
         bool ok;
@@ -233,7 +243,7 @@ wr_code segment_recover(segment *seg, wr_file *f, pos_state *pos, wr_err *err) {
     }
     uint64_t bad = r.at, tail = r.tail, proof;
     WR_TRY(last_position(&r, pos, err));
-    WR_TRY(scan_for_proof(seg, f, bad, buf, &proof, err));
+    WR_TRY(scan_for_proof(seg, f, bad, &proof, err));
     if (proof) {
         char why[96];
         snprintf(why, sizeof why, "a sound block follows at byte %llu", (unsigned long long)proof);
@@ -241,11 +251,12 @@ wr_code segment_recover(segment *seg, wr_file *f, pos_state *pos, wr_err *err) {
     }
     uint64_t length;
     WR_TRY(wr_file_length(f, &length, err));
-    /* The process before this one may have died between write and sync: cutting syncs as well. */
-    WR_TRY(segment_cut(seg, f, length < tail ? length : tail, err));
+    /* The process before this one may have died between write and sync: cutting syncs as well. The last block's padding may
+     * be missing: then this makes the file longer. */
+    WR_TRY(segment_cut(seg, f, tail, err));
     seg->synced = seg->bytes;
     seg->last = r.last;
     wr_log(WR_LOG_DEBUG, "queue: %s ends at byte %llu with transaction %llu; %llu bytes behind it cut", seg->path,
-           (unsigned long long)seg->bytes, (unsigned long long)seg->last, (unsigned long long)(length - seg->bytes));
+           (unsigned long long)seg->bytes, (unsigned long long)seg->last, (unsigned long long)(length > tail ? length - tail : 0));
     return WR_OK;
 }

@@ -107,7 +107,7 @@ static wr_slice pack(wr_queue *q, block *b, const segment *seg) {
     block_hdr h = {.seg_id = seg->hdr.id, .raw = (uint32_t)b->n, .stored = (uint32_t)b->n, .flags = b->flags, .first = b->first,
                    .ends = b->ends, .records = b->records, .synced = seg->synced};
     uint8_t *d = b->data;
-    if (b->n >= PACK_MIN && b->n <= q->opts.block_bytes) {
+    if (q->opts.codec == WR_QUEUE_LZ4 && b->n >= PACK_MIN && b->n <= q->opts.block_bytes) {
         int room = (int)(b->n - b->n / 8);
         int n = LZ4_compress_fast_extState(q->lz4_state, (const char *)b->data + BLOCK_HDR, (char *)q->pack + BLOCK_HDR, (int)b->n, room, 1);
         if (n > 0) h.codec = CODEC_LZ4, h.stored = (uint32_t)n, d = q->pack;

@@ -38,6 +38,13 @@ static inline char *temp_dir(void) {
     if (!p || !mkdtemp(p)) abort();
     return p;
 }
+/* in memory where there is such a place: for tests that open thousands of queues */
+static inline char *temp_dir_fast(void) {
+    char *p = wr_strdup("/dev/shm/weir-queue-XXXXXX");
+    if (p && mkdtemp(p)) return p;
+    wr_free(p);
+    return temp_dir();
+}
 static inline wr_code rm_one(void *ctx, const char *name, wr_err *err) {
     char *p = wr_path_join(ctx, name);
     if (unlink(p) != 0) rmdir(p);
@@ -112,10 +119,15 @@ static inline void pos_make(shape s, uint64_t offset, wr_pos *pos, char *gtid) {
 static inline int64_t time_make(uint64_t offset) { return (int64_t)(1700000000000000 + offset * 1500 - (offset % 5 == 0 ? 1000000 : 0)); }
 
 #define PAYLOAD_ROOM (4u << 20)
+static _Thread_local uint8_t *payload_room_;
 static inline uint8_t *payload_room(void) {
-    static _Thread_local uint8_t *p;
-    if (!p) p = malloc(PAYLOAD_ROOM);
-    return p;
+    if (!payload_room_) payload_room_ = malloc(PAYLOAD_ROOM);
+    if (!payload_room_) abort();
+    return payload_room_;
+}
+static inline void payload_room_free(void) { /* at the end of a thread */
+    free(payload_room_);
+    payload_room_ = NULL;
 }
 static inline char *gtid_room_(void) {
     static _Thread_local char p[256 << 10];

@@ -39,16 +39,18 @@ static void a_new_queue_is_empty_and_has_no_position(void **state) {
 
 static void what_went_in_comes_out_now_and_after_reopening(void **state) {
     const shape shapes[] = {small, large, {.records_max = 3, .payload_max = 40000}, {.records_max = 0}, {.records_max = 1, .payload_max = 8, .gtid_bytes = 20000}};
-    for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++) {
-        shape s = shapes[k];
-        char *dir = temp_dir();
-        wr_queue *q = open_queue(dir, &tiny);
+    const wr_queue_options wide = {.segment_bytes = 256 << 10, .block_bytes = 32 << 10, .sync_every_us = 2000}, plain = {.codec = WR_QUEUE_PLAIN};
+    for (size_t k = 0; k < 3 * sizeof shapes / sizeof *shapes; k++) {
+        shape s = shapes[k / 3];
+        const wr_queue_options *o = k % 3 == 0 ? &tiny : k % 3 == 1 ? &wide : &plain;
+        char *dir = temp_dir_fast();
+        wr_queue *q = open_queue(dir, o);
         produce_n(q, s, 150);
         check_range(q, s, 1, 150);
         check_no_more(q, 150);
         for (int round = 1; round < 4; round++) {
             wr_queue_close(q);
-            q = open_queue(dir, &tiny);
+            q = open_queue(dir, o);
             assert_int_equal(last_of(q, s), 150 * round);
             check_range(q, s, 1, 150 * (uint64_t)round);
             produce_n(q, s, 150);
