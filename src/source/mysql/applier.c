@@ -470,6 +470,7 @@ static wr_code on_rotate(wr_applier *a, wr_err *err) {
 static wr_code on_format(wr_applier *a, wr_err *err) {
     if (a->ev.log_pos && a->group != GROUP_NONE) WR_TRY(give_up(a, err)); /* a server that stopped in the middle */
     WR_TRY(wr_event_format_parse(&a->ev, &a->format, err));
+    if (a->ev.log_pos && a->format.server_start && !a->searching) wr_catalogue_server_started(a->env.catalogue);
     return WR_OK;
 }
 

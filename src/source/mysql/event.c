@@ -89,7 +89,7 @@ wr_code wr_event_format_parse(const wr_event *ev, wr_event_format *ret_format, w
     wr_rd r = wr_rd_of(ev->body.p, ev->body.n);
     unsigned version = wr_rd_u16(&r);
     const uint8_t *sv = wr_rd_take(&r, 50);
-    wr_rd_u32(&r); /* created */
+    uint32_t created = wr_rd_u32(&r); /* 0 in files that only continue another */
     unsigned header = wr_rd_u8(&r);
     if (r.bad || wr_rd_left(&r) < 1) return malformed(ev, "too short", err);
     if (version != 4 || header != EV_HEADER_BYTES) {
@@ -101,7 +101,7 @@ wr_code wr_event_format_parse(const wr_event *ev, wr_event_format *ret_format, w
     uint8_t alg = wr_rd_u8(&r);
     if (alg > 1)
         return wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "binlog checksum algorithm %u is not known (0 = none and 1 = CRC32 are)", alg);
-    wr_event_format f = {.known = true, .checksum = alg == 1, .table_id_bytes = 6};
+    wr_event_format f = {.known = true, .checksum = alg == 1, .table_id_bytes = 6, .server_start = created != 0};
     memcpy(f.server_version, sv, 50);
     f.is_mariadb = strstr(f.server_version, "MariaDB") != NULL;
     const char *v = f.server_version;

@@ -39,6 +39,7 @@ typedef struct wr_event_format {
     char server_version[51];
     uint32_t server_version_num; /* 101119 */
     uint8_t table_id_bytes; /* 4 or 6 */
+    bool server_start;      /* the first file since the server was started */
 } wr_event_format;
 
 typedef struct wr_event {

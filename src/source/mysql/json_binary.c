@@ -118,13 +118,29 @@ static void put_quoted(wr_buf *out, wr_slice s) {
     wr_buf_u8(out, '"');
 }
 
+/* The next larger magnitude with as many digits in "d.ddde+xx". False when it would be 10. */
+static bool next_up(char *e) {
+    char *end = strchr(e, 'e');
+    for (char *p = end ? end - 1 : e; p >= e; p--) {
+        if (*p == '.' || *p == '-') continue;
+        if (*p != '9') return ++*p, true;
+        *p = '0';
+    }
+    return false;
+}
+
 void wr_my_json_print_double(wr_buf *out, double x) {
     char e[40];
-    int prec = 0;
+    uint64_t bits;
+    memcpy(&bits, &x, 8);
+    bool power = (bits & 0xFFFFFFFFFFFFFull) == 0;
     /* the fewest digits that read back to the same double */
-    for (; prec < 17; prec++) {
+    for (int prec = 0; prec < 17; prec++) {
         snprintf(e, sizeof e, "%.*e", prec, x);
         if (strtod(e, NULL) == x) break;
+        /* Above a power of two doubles lie twice as far apart as below: the next decimal up may read back where the nearest does not. */
+        if (power && next_up(e) && strtod(e, NULL) == x) break;
+        if (prec == 16) snprintf(e, sizeof e, "%.16e", x);
     }
     char digits[20];
     int n = 0;

@@ -1,5 +1,4 @@
 #include "rows.h"
-#include <arpa/inet.h>
 #include <stdio.h>
 #include <zlib.h>
 #include "decimal_bin.h"
@@ -257,11 +256,37 @@ static void put_uuid(const plan_col *c, const uint8_t stored[16], wr_buf *out) {
     put_counted(out, t, 36);
 }
 
-static wr_code put_address(const plan_col *c, const uint8_t b[16], wr_buf *out) {
-    char t[INET6_ADDRSTRLEN] = "";
-    inet_ntop(c->op == OP_INET4 ? AF_INET : AF_INET6, b, t, sizeof t);
-    put_counted(out, t, strlen(t));
-    return WR_OK;
+/* As the server writes them: the longest run of zero groups, the first of equals and even a single one, becomes "::"; addresses that
+ * hold an IPv4 one end with it in dots. */
+static void put_address(const plan_col *c, const uint8_t b[16], wr_buf *out) {
+    char t[64];
+    int n = 0, best = -1, best_n = 0;
+    if (c->op == OP_INET4) {
+        n = snprintf(t, sizeof t, "%u.%u.%u.%u", b[0], b[1], b[2], b[3]);
+        put_counted(out, t, (size_t)n);
+        return;
+    }
+    unsigned w[8];
+    for (int i = 0; i < 8; i++) w[i] = (unsigned)(b[2 * i] << 8 | b[2 * i + 1]);
+    for (int i = 0; i < 8;) {
+        int k = i;
+        while (k < 8 && w[k] == 0) k++;
+        if (k - i > best_n) best = i, best_n = k - i;
+        i = k + 1;
+    }
+    bool dotted = best == 0 && (best_n == 6 || (best_n == 5 && w[5] == 0xFFFF));
+    int groups = dotted ? 6 : 8;
+    for (int i = 0; i < groups;) {
+        if (i == best) {
+            n += sprintf(t + n, "::");
+            i += best_n;
+            continue;
+        }
+        n += sprintf(t + n, i && i != best + best_n ? ":%x" : "%x", w[i]);
+        i++;
+    }
+    if (dotted) n += sprintf(t + n, "%s%u.%u.%u.%u", best_n == 6 ? "" : ":", b[12], b[13], b[14], b[15]);
+    put_counted(out, t, (size_t)n);
 }
 
 static wr_code put_set(const wr_row_plan *p, const plan_col *c, uint64_t v, wr_buf *out, wr_err *err) {
@@ -299,7 +324,7 @@ static wr_code put_counted_value(const wr_row_plan *p, const plan_col *c, wr_sli
     case OP_JSON: {
         size_t at = out->n;
         wr_buf_u32(out, 0);
-        wr_code rc = diffs_of.p ? wr_json_print_patched(diffs_of, s, out, err) : wr_json_print(s, out, err);
+        wr_code rc = diffs_of.p ? wr_my_json_print_patched(diffs_of, s, out, err) : wr_my_json_print(s, out, err);
         if (rc != WR_OK) return in_column(p, c, err);
         uint32_t n = (uint32_t)(out->n - at - 4);
         memcpy(out->p + at, &n, 4);
@@ -784,8 +809,9 @@ static bool compile(plan_col *c, const map_col *m, const wr_my_col *d, const wr_
 }
 
 static bool is_integer(wr_my_kind k) { return k >= MY_TINYINT && k <= MY_BIGINT; }
-static bool is_signed_type(uint8_t t) {
-    return t == T_TINY || t == T_SHORT || t == T_INT24 || t == T_LONG || t == T_LONGLONG || t == T_NEWDECIMAL || t == T_FLOAT || t == T_DOUBLE;
+static bool is_signed_type(uint8_t t) { /* the types that have a bit in the signs */
+    return t == T_TINY || t == T_SHORT || t == T_INT24 || t == T_LONG || t == T_LONGLONG || t == T_NEWDECIMAL || t == T_FLOAT || t == T_DOUBLE ||
+           t == T_YEAR;
 }
 
 /* Optional metadata: 1 signs, 4 names, 5 SET labels, 6 ENUM labels. */
