@@ -9,8 +9,16 @@ static const uint8_t block_magic[4] = {'W', 'Q', 'B', 'K'};
 
 static void put32(uint8_t *p, uint32_t v) { memcpy(p, &v, 4); }
 static void put64(uint8_t *p, uint64_t v) { memcpy(p, &v, 8); }
-static uint32_t get32(const uint8_t *p) { uint32_t v; memcpy(&v, p, 4); return v; }
-static uint64_t get64(const uint8_t *p) { uint64_t v; memcpy(&v, p, 8); return v; }
+static uint32_t get32(const uint8_t *p) {
+    uint32_t v;
+    memcpy(&v, p, 4);
+    return v;
+}
+static uint64_t get64(const uint8_t *p) {
+    uint64_t v;
+    memcpy(&v, p, 8);
+    return v;
+}
 
 /* CRC of p[0..n) with the 4 bytes at `hole` counted as 0. */
 static uint32_t crc_around(const uint8_t *p, size_t n, size_t hole) {
@@ -31,7 +39,8 @@ wr_code seg_hdr_encode(seg_hdr *h, const wr_pos *pos, wr_buf *b, wr_err *err) {
     WR_TRY(wr_buf_check(b, "queue segment header", err));
     size_t n = b->n - at;
     if (n > SEG_HDR_MAX)
-        return wr_fail(err, WR_E_LIMIT, WR_RETRY_NO, "the source position takes %zu bytes, a queue segment's header at most %u", n, SEG_HDR_MAX);
+        return wr_fail(err, WR_E_LIMIT, WR_RETRY_NO,
+                       "the source position takes %zu bytes, a queue segment's header at most %u", n, SEG_HDR_MAX);
     h->hdr_bytes = (uint32_t)n;
     uint8_t *p = b->p + at;
     memcpy(p, seg_magic, 8);
@@ -50,22 +59,31 @@ wr_code seg_hdr_encode(seg_hdr *h, const wr_pos *pos, wr_buf *b, wr_err *err) {
 wr_code seg_hdr_decode(wr_slice bytes, seg_hdr *ret_h, wr_pos *ret_pos, size_t *ret_need, wr_err *err) {
     const uint8_t *p = bytes.p;
     *ret_need = SEG_HDR_MIN;
-    if (bytes.n < SEG_HDR_MIN) return wr_fail(err, WR_E_LIMIT, WR_RETRY_NO, "segment header cut off at %zu bytes", bytes.n);
+    if (bytes.n < SEG_HDR_MIN)
+        return wr_fail(err, WR_E_LIMIT, WR_RETRY_NO, "segment header cut off at %zu bytes", bytes.n);
     if (memcmp(p, seg_magic, 8) != 0) return wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "not a queue segment (bad magic)");
     uint32_t n = get32(p + 48), pos_bytes = get32(p + 52);
     if (n < SEG_HDR_MIN || n > SEG_HDR_MAX || n % 64 || pos_bytes > n - SEG_HDR_MIN)
         return wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "segment header with impossible sizes %u and %u", n, pos_bytes);
     *ret_need = n;
-    if (bytes.n < n) return wr_fail(err, WR_E_LIMIT, WR_RETRY_NO, "segment header cut off at %zu of %u bytes", bytes.n, n);
-    if (crc_around(p, n, 12) != get32(p + 12)) return wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "segment header does not match its checksum");
+    if (bytes.n < n)
+        return wr_fail(err, WR_E_LIMIT, WR_RETRY_NO, "segment header cut off at %zu of %u bytes", bytes.n, n);
+    if (crc_around(p, n, 12) != get32(p + 12))
+        return wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "segment header does not match its checksum");
     uint32_t version = get32(p + 8);
     if (version != SEG_VERSION) {
-        wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "queue segment of version %u, this program knows %u", version, SEG_VERSION);
+        wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "queue segment of version %u, this program knows %u", version,
+                SEG_VERSION);
         return wr_err_cure(err, "use the program that wrote it");
     }
-    seg_hdr h = {.id = get64(p + 16), .prev_id = get64(p + 24), .first = get64(p + 32), .prev_bytes = get64(p + 40), .hdr_bytes = n,
+    seg_hdr h = {.id = get64(p + 16),
+                 .prev_id = get64(p + 24),
+                 .first = get64(p + 32),
+                 .prev_bytes = get64(p + 40),
+                 .hdr_bytes = n,
                  .made_us = (int64_t)get64(p + 56)};
-    if (h.id == 0 || h.first == 0) return wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "segment header without id or first offset");
+    if (h.id == 0 || h.first == 0)
+        return wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "segment header without id or first offset");
     wr_rd rd = wr_rd_of(p + SEG_HDR_MIN, pos_bytes);
     wr_pos pos = {0};
     wr_code rc = wr_pos_decode(&rd, &pos, err);
@@ -98,11 +116,20 @@ void block_hdr_encode(const block_hdr *h, uint8_t dst[BLOCK_HDR]) {
 }
 
 bool block_hdr_decode(const uint8_t src[BLOCK_HDR], uint64_t seg_id, block_hdr *ret_h) {
-    if (memcmp(src, block_magic, 4) != 0 || get64(src + 8) != seg_id || crc_around(src, BLOCK_HDR, 4) != get32(src + 4)) return false;
-    block_hdr h = {.seg_id = seg_id, .crc = get32(src + 16), .stored = get32(src + 20), .raw = get32(src + 24), .codec = src[28],
-                   .flags = src[29], .first = get64(src + 32), .ends = get32(src + 40), .records = get32(src + 44),
+    if (memcmp(src, block_magic, 4) != 0 || get64(src + 8) != seg_id || crc_around(src, BLOCK_HDR, 4) != get32(src + 4))
+        return false;
+    block_hdr h = {.seg_id = seg_id,
+                   .crc = get32(src + 16),
+                   .stored = get32(src + 20),
+                   .raw = get32(src + 24),
+                   .codec = src[28],
+                   .flags = src[29],
+                   .first = get64(src + 32),
+                   .ends = get32(src + 40),
+                   .records = get32(src + 44),
                    .synced = get64(src + 48)};
-    if (h.raw == 0 || h.raw > BLOCK_RAW_MAX || h.stored == 0 || h.stored > h.raw || h.codec > CODEC_LZ4 || h.flags > 3) return false;
+    if (h.raw == 0 || h.raw > BLOCK_RAW_MAX || h.stored == 0 || h.stored > h.raw || h.codec > CODEC_LZ4 || h.flags > 3)
+        return false;
     if (h.codec == CODEC_NONE && h.stored != h.raw) return false;
     if (h.first == 0 || h.first + h.ends < h.first || h.records < h.ends || h.records == 0) return false;
     if (((h.flags & BLOCK_LAST) != 0) != (h.ends > 0)) return false;
@@ -212,8 +239,9 @@ wr_code end_decode(pos_state *st, wr_slice body, wr_err *err) {
     if (flags & END_DIFF) prefix = wr_rd_varint(&rd), suffix = wr_rd_varint(&rd);
     if (flags & END_GTID) mid = wr_rd_slice(&rd);
     bool refers = !(flags & END_FILE) || (flags & END_DIFF);
-    if (rd.bad || wr_rd_left(&rd) || flags > 7 || (flags & (END_GTID | END_DIFF)) == END_DIFF || file.n >= WR_POS_FILE_MAX ||
-        (refers && !st->base) || ((flags & END_DIFF) && !st->pos.gtid_set) || prefix > st->set_n || suffix > st->set_n - prefix)
+    if (rd.bad || wr_rd_left(&rd) || flags > 7 || (flags & (END_GTID | END_DIFF)) == END_DIFF ||
+        file.n >= WR_POS_FILE_MAX || (refers && !st->base) || ((flags & END_DIFF) && !st->pos.gtid_set) ||
+        prefix > st->set_n || suffix > st->set_n - prefix)
         return wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "malformed end of transaction (%zu bytes)", body.n);
     if (flags & END_GTID) {
         size_t n = (size_t)(prefix + mid.n + suffix);

@@ -16,17 +16,17 @@
 #define ALIGN64(n) (((n) + 63) & ~(uint64_t)63)
 
 typedef struct seg_hdr {
-    uint64_t id, prev_id;  /* prev_id 0: the very first segment */
-    uint64_t first;        /* offset of its first transaction */
-    uint64_t prev_bytes;   /* where the data of the segment before ends */
+    uint64_t id, prev_id; /* prev_id 0: the very first segment */
+    uint64_t first;       /* offset of its first transaction */
+    uint64_t prev_bytes;  /* where the data of the segment before ends */
     uint32_t hdr_bytes;
     int64_t made_us;
 } seg_hdr;
 
 /* Appends the whole header to b; pos is the position in front of the first transaction. Sets h->hdr_bytes. */
 wr_code seg_hdr_encode(seg_hdr *h, const wr_pos *pos, wr_buf *b, wr_err *err);
-/* `bytes` begins at byte 0 of the file and may be longer than the header. With fewer bytes than the header has, *ret_need says how
- * many to bring and the result is WR_E_LIMIT. */
+/* `bytes` begins at byte 0 of the file and may be longer than the header. With fewer bytes than the header has,
+ * *ret_need says how many to bring and the result is WR_E_LIMIT. */
 wr_code seg_hdr_decode(wr_slice bytes, seg_hdr *ret_h, wr_pos *ret_pos, size_t *ret_need, wr_err *err);
 
 typedef enum block_codec { CODEC_NONE = 0, CODEC_LZ4 = 1 } block_codec;
@@ -36,10 +36,10 @@ typedef enum block_codec { CODEC_NONE = 0, CODEC_LZ4 = 1 } block_codec;
 
 typedef struct block_hdr {
     uint64_t seg_id;
-    uint32_t crc;          /* of the stored bytes */
-    uint32_t stored, raw;  /* bytes */
+    uint32_t crc;         /* of the stored bytes */
+    uint32_t stored, raw; /* bytes */
     uint8_t codec, flags;
-    uint64_t first;        /* offset of the transaction of the first record */
+    uint64_t first; /* offset of the transaction of the first record */
     uint32_t ends, records;
     uint64_t synced;
 } block_hdr;
@@ -81,7 +81,7 @@ static inline bool rec_next(wr_rd *rd, uint8_t *ret_tag, wr_slice *ret_body) {
     }
     if ((uint64_t)(rd->end - p) < n || (tag & ~(REC_KIND | REC_MORE)) || (tag & REC_KIND) > REC_KIND_MAX ||
         tag == (REC_END | REC_MORE))
-         return false;
+        return false;
     *ret_tag = tag;
     *ret_body = (wr_slice){p, (size_t)n};
     rd->p = p + n;
@@ -89,11 +89,11 @@ static inline bool rec_next(wr_rd *rd, uint8_t *ret_tag, wr_slice *ret_body) {
 }
 /* ---- end of transaction: a position told as the difference to the one before */
 typedef struct pos_state {
-    wr_pos pos;         /* gtid_set is `set` or NULL: never clear or free it through pos */
-    char *set;          /* owned */
+    wr_pos pos; /* gtid_set is `set` or NULL: never clear or free it through pos */
+    char *set;  /* owned */
     size_t set_n, set_cap;
     int64_t time_us;
-    bool base;          /* the next end in this block may refer to it */
+    bool base; /* the next end in this block may refer to it */
 } pos_state;
 
 void pos_state_free(pos_state *st);

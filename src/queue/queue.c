@@ -43,7 +43,8 @@ void block_unref(wr_queue *q, block *b) {
 }
 
 void queue_evict(wr_queue *q) {
-    while (q->lo < q->next && (q->ring_bytes > (size_t)CACHE_BLOCKS * q->opts.block_bytes || q->hi - q->lo > RING / 2)) {
+    while (q->lo < q->next &&
+           (q->ring_bytes > (size_t)CACHE_BLOCKS * q->opts.block_bytes || q->hi - q->lo > RING / 2)) {
         block *b = q->ring[q->lo++ % RING];
         q->ring_bytes -= b->cap;
         block_unref(q, b);
@@ -71,8 +72,10 @@ segment *segment_of(wr_queue *q, uint64_t offset) {
     size_t lo = 0, hi = q->nsegs; /* the last one with first <= offset */
     while (hi - lo > 1) {
         size_t mid = lo + (hi - lo) / 2;
-        if (q->segs[mid]->hdr.first <= offset) lo = mid;
-        else hi = mid;
+        if (q->segs[mid]->hdr.first <= offset)
+            lo = mid;
+        else
+            hi = mid;
     }
     return q->segs[lo]->hdr.first <= offset ? q->segs[lo] : NULL;
 }
@@ -98,8 +101,8 @@ wr_code queue_seal(wr_queue *q, wr_err *err) {
     size_t n = whole ? q->cut : cur->n, rest = cur->n - n;
     queue_evict(q);
     assert(n > 0 && q->hi - q->lo < RING);
-    /* A block that closes early (group commit on a quiet source) is copied out to its true size, so that the cache holds bytes
-     * and not room. */
+    /* A block that closes early (group commit on a quiet source) is copied out to its true size, so that the cache
+     * holds bytes and not room. */
     bool copy = cur->cap == q->opts.block_bytes && n <= cur->cap / 4;
     block *other = block_new(q, copy ? n : q->opts.block_bytes);
     if (!other) return wr_nomem(err, "queue block", copy ? n : q->opts.block_bytes);
@@ -143,7 +146,8 @@ wr_code queue_seal(wr_queue *q, wr_err *err) {
     return WR_OK;
 }
 
-/* Fails when the queue has failed, or when the writer, tried once more, still cannot go on (disk full). Lock held; may wait. */
+/* Fails when the queue has failed, or when the writer, tried once more, still cannot go on (disk full). Lock held; may
+ * wait. */
 static wr_code writer_fine(wr_queue *q, wr_err *err) {
     if (q->failed.code) return queue_failed(q, err);
     if (q->soft.code == WR_OK) return WR_OK;
@@ -159,7 +163,8 @@ static wr_code writer_fine(wr_queue *q, wr_err *err) {
 /* Seals, or waits for room among the unwritten blocks: then nothing is sealed and the caller looks again. */
 static wr_code seal_or_wait(wr_queue *q, wr_err *err) {
     WR_TRY(writer_fine(q, err));
-    if (q->inflight_bytes < (size_t)INFLIGHT_BLOCKS * q->opts.block_bytes && q->hi - q->next < RING / 2) return queue_seal(q, err);
+    if (q->inflight_bytes < (size_t)INFLIGHT_BLOCKS * q->opts.block_bytes && q->hi - q->next < RING / 2)
+        return queue_seal(q, err);
     if (q->stopped) return cancelled(err);
     queue_wait(q, &q->progress, -1);
     return WR_OK;
@@ -178,13 +183,16 @@ static void put(wr_queue *q, uint8_t tag, const uint8_t *p, size_t n) {
 }
 
 wr_code wr_queue_append(wr_queue *q, wr_record_kind kind, wr_slice payload, wr_err *err) {
-    if (kind != WR_REC_CHANGE && kind != WR_REC_DDL) return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "record kind %d", (int)kind);
-    if (payload.n > UINT32_MAX) return wr_fail(err, WR_E_LIMIT, WR_RETRY_NO, "a record of %zu bytes; at most 4 GiB", payload.n);
+    if (kind != WR_REC_CHANGE && kind != WR_REC_DDL)
+        return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "record kind %d", (int)kind);
+    if (payload.n > UINT32_MAX)
+        return wr_fail(err, WR_E_LIMIT, WR_RETRY_NO, "a record of %zu bytes; at most 4 GiB", payload.n);
     wr_code rc = WR_OK;
     pthread_mutex_lock(&q->lock);
     if (__builtin_expect(q->failed.code || q->soft.code, 0)) rc = writer_fine(q, err);
     if (rc == WR_OK && q->piece_done > payload.n)
-        rc = wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "the append before failed; it must be repeated with the same record, or the transaction aborted");
+        rc = wr_fail(err, WR_E_INVAL, WR_RETRY_NO,
+                     "the append before failed; it must be repeated with the same record, or the transaction aborted");
     while (rc == WR_OK) {
         size_t left = payload.n - q->piece_done, need = 1 + varint_bytes(left) + left, have = room(q);
         if (need <= have) {
@@ -223,7 +231,8 @@ static wr_code put_end(wr_queue *q, const wr_pos *pos, int64_t time_us, wr_err *
         WR_TRY(wr_buf_check(&q->end_buf, "source position", err));
         size_t n = q->end_buf.n, need = 1 + varint_bytes(n) + n;
         if (need > BLOCK_RAW_MAX)
-            return wr_fail(err, WR_E_LIMIT, WR_RETRY_NO, "a source position of %zu bytes; at most %u", n, BLOCK_RAW_MAX);
+            return wr_fail(err, WR_E_LIMIT, WR_RETRY_NO, "a source position of %zu bytes; at most %u", n,
+                           BLOCK_RAW_MAX);
         if (q->cur->n == 0 && need > q->cur->cap) {
             block *b = block_new(q, need);
             if (!b) return wr_nomem(err, "queue block", need);
@@ -239,11 +248,13 @@ static wr_code put_end(wr_queue *q, const wr_pos *pos, int64_t time_us, wr_err *
 }
 
 wr_code wr_queue_end(wr_queue *q, const wr_pos *pos, int64_t event_time_us, uint64_t *ret_offset, wr_err *err) {
-    if (!memchr(pos->file, 0, sizeof pos->file)) return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "binlog file name without end");
+    if (!memchr(pos->file, 0, sizeof pos->file))
+        return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "binlog file name without end");
     wr_code rc = WR_OK;
     pthread_mutex_lock(&q->lock);
     if (q->piece_done)
-        rc = wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "the append before failed; it must be repeated with the same record, or the transaction aborted");
+        rc = wr_fail(err, WR_E_INVAL, WR_RETRY_NO,
+                     "the append before failed; it must be repeated with the same record, or the transaction aborted");
     if (rc == WR_OK) rc = wait_below_max(q, err);
     if (rc == WR_OK) rc = put_end(q, pos, event_time_us, err);
     if (rc == WR_OK) {
@@ -266,8 +277,10 @@ static wr_code drop_parts(wr_queue *q, wr_err *err) {
         block *b = q->ring[(q->hi - 1) % RING];
         if ((b->flags & BLOCK_LAST) || b->first != q->last_offset + 1) break;
         q->ring_bytes -= b->cap;
-        if (q->next == q->hi) q->next--;
-        else q->inflight_bytes -= b->cap;
+        if (q->next == q->hi)
+            q->next--;
+        else
+            q->inflight_bytes -= b->cap;
         q->hi--;
         block_unref(q, b);
     }
@@ -351,8 +364,12 @@ void wr_queue_stop(wr_queue *q) {
 
 void wr_queue_get_stats(wr_queue *q, wr_queue_stats *ret_stats) {
     pthread_mutex_lock(&q->lock);
-    wr_queue_stats st = {.first_offset = q->segs[0]->hdr.first, .last_offset = q->last_offset, .released_offset = q->released_offset,
-                         .bytes = q->spare_bytes, .bytes_in = q->bytes_in, .syncs = q->syncs};
+    wr_queue_stats st = {.first_offset = q->segs[0]->hdr.first,
+                         .last_offset = q->last_offset,
+                         .released_offset = q->released_offset,
+                         .bytes = q->spare_bytes,
+                         .bytes_in = q->bytes_in,
+                         .syncs = q->syncs};
     for (size_t i = 0; i < q->nsegs; i++) st.bytes += q->segs[i]->file_bytes;
     pthread_mutex_unlock(&q->lock);
     *ret_stats = st;
@@ -394,7 +411,8 @@ static wr_code queue_new(const char *dir, const wr_queue_options *opts, wr_queue
     if (!o->sync_every_us) o->sync_every_us = 5000;
     if (o->block_bytes < BLOCK_RAW_MIN) o->block_bytes = BLOCK_RAW_MIN;
     if (o->block_bytes > BLOCK_RAW_MAX) o->block_bytes = BLOCK_RAW_MAX;
-    if (o->segment_bytes > o->max_bytes / 4) o->segment_bytes = o->max_bytes / 4; /* only whole segments can be released */
+    if (o->segment_bytes > o->max_bytes / 4)
+        o->segment_bytes = o->max_bytes / 4; /* only whole segments can be released */
     pthread_condattr_t mono;
     pthread_condattr_init(&mono);
     pthread_condattr_setclock(&mono, CLOCK_MONOTONIC);
@@ -420,7 +438,7 @@ static wr_code queue_new(const char *dir, const wr_queue_options *opts, wr_queue
 
 typedef struct listing {
     wr_queue *q;
-    wr_pos pos;            /* of the header read last */
+    wr_pos pos; /* of the header read last */
 } listing;
 
 static wr_code add_segment(wr_queue *q, segment *seg, wr_err *err) {
@@ -436,10 +454,13 @@ static wr_code add_segment(wr_queue *q, segment *seg, wr_err *err) {
 }
 
 static wr_code chain_broken(const segment *prev, const segment *seg, wr_err *err) {
-    wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "%s does not follow %s: segments with transactions between %llu and %llu are missing", seg->path,
+    wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO,
+            "%s does not follow %s: segments with transactions between %llu and %llu are missing", seg->path,
             prev->path, (unsigned long long)prev->hdr.first, (unsigned long long)seg->hdr.first - 1);
-    return wr_err_cure(err, "bring the missing files back; or move %s and later segments away: the queue then ends before them and capture goes "
-                            "on from there if the source still has that binlog",
+    return wr_err_cure(err,
+                       "bring the missing files back; or move %s and later segments away: the queue then ends before "
+                       "them and capture goes "
+                       "on from there if the source still has that binlog",
                        seg->path);
 }
 
@@ -455,9 +476,11 @@ static wr_code found_segment(listing *l, const char *path, uint64_t first, wr_er
         rc = segment_corrupt(seg, 0, seg->hdr.first - 1, NULL, "its header belongs to another file name", err);
     segment *prev = q->nsegs ? q->segs[q->nsegs - 1] : NULL;
     if (rc == WR_OK && prev) {
-        if (seg->hdr.prev_id != prev->hdr.id || seg->hdr.first <= prev->hdr.first) rc = chain_broken(prev, seg, err);
+        if (seg->hdr.prev_id != prev->hdr.id || seg->hdr.first <= prev->hdr.first)
+            rc = chain_broken(prev, seg, err);
         else if (prev->file_bytes < seg->hdr.prev_bytes)
-            rc = segment_corrupt(prev, prev->file_bytes, prev->hdr.first - 1, NULL, "the file is shorter than it was", err);
+            rc = segment_corrupt(prev, prev->file_bytes, prev->hdr.first - 1, NULL, "the file is shorter than it was",
+                                 err);
         prev->sealed = true;
         prev->bytes = prev->synced = seg->hdr.prev_bytes;
         prev->last = seg->hdr.first - 1;
@@ -525,8 +548,10 @@ wr_code wr_queue_open(const char *dir, const wr_queue_options *opts, wr_queue **
     if (rc == WR_OK) rc = recover(q, err);
     if (rc == WR_OK) {
         int e = pthread_create(&q->thread, NULL, queue_writer, q);
-        if (e) rc = wr_fail(err, WR_E_IO, WR_RETRY_SOON, "cannot start the queue's writer thread: %s", strerror(e));
-        else q->thread_on = true;
+        if (e)
+            rc = wr_fail(err, WR_E_IO, WR_RETRY_SOON, "cannot start the queue's writer thread: %s", strerror(e));
+        else
+            q->thread_on = true;
     }
     if (rc != WR_OK) {
         queue_free(q);

@@ -1,4 +1,5 @@
-/* Reading: from the block cache near the tail, else from the segment files. Only whole, durable transactions are handed out. */
+/* Reading: from the block cache near the tail, else from the segment files. Only whole, durable transactions are handed
+ * out. */
 #include "queue_impl.h"
 
 #include <stdio.h>
@@ -8,24 +9,24 @@
 
 struct wr_queue_reader {
     wr_queue *q;
-    uint64_t next;        /* the transaction the next record belongs to */
-    uint64_t skip;        /* transactions up to here are passed over */
-    segment *seg;         /* holds a reference */
-    uint64_t at;          /* where in it the next block is */
-    wr_file *f;           /* of `seg`; NULL until something is read from the file */
-    uint64_t hint;        /* where in the ring the next block probably is */
+    uint64_t next; /* the transaction the next record belongs to */
+    uint64_t skip; /* transactions up to here are passed over */
+    segment *seg;  /* holds a reference */
+    uint64_t at;   /* where in it the next block is */
+    wr_file *f;    /* of `seg`; NULL until something is read from the file */
+    uint64_t hint; /* where in the ring the next block probably is */
 
-    block *blk;           /* the block being read, from the cache; holds a reference. NULL: it is in `raw` */
+    block *blk;            /* the block being read, from the cache; holds a reference. NULL: it is in `raw` */
     uint8_t *stored, *raw; /* owned */
     size_t stored_cap, raw_cap;
-    wr_rd rd;             /* what is left of the block */
-    uint64_t block_at;    /* where it is in `seg`, for messages */
-    uint32_t ends_left;   /* in the block */
-    bool inside;          /* the block before ended inside a transaction */
-    bool any;             /* a block was read: `inside` is known */
+    wr_rd rd;           /* what is left of the block */
+    uint64_t block_at;  /* where it is in `seg`, for messages */
+    uint32_t ends_left; /* in the block */
+    bool inside;        /* the block before ended inside a transaction */
+    bool any;           /* a block was read: `inside` is known */
 
-    wr_buf whole;         /* a record put together from pieces */
-    uint8_t piece_kind;   /* of the record in `whole` while more is to come, else 0 */
+    wr_buf whole;       /* a record put together from pieces */
+    uint8_t piece_kind; /* of the record in `whole` while more is to come, else 0 */
     pos_state pos;
 };
 
@@ -50,14 +51,17 @@ static block *cached(wr_queue_reader *r) {
             return b;
         }
         bool before = b->seg_id == r->seg->hdr.id ? b->at < r->at : b->first < r->next;
-        if (before) lo = mid + 1;
-        else hi = mid;
+        if (before)
+            lo = mid + 1;
+        else
+            hi = mid;
     }
     return NULL;
 }
 
 static wr_code gone(const wr_queue_reader *r, wr_err *err) {
-    return wr_fail(err, WR_E_NOTFOUND, WR_RETRY_NO, "transaction %llu has been released from the queue", (unsigned long long)r->next);
+    return wr_fail(err, WR_E_NOTFOUND, WR_RETRY_NO, "transaction %llu has been released from the queue",
+                   (unsigned long long)r->next);
 }
 
 static wr_code grow(uint8_t **p, size_t *cap, size_t n, wr_err *err) {
@@ -94,7 +98,8 @@ static wr_code file_block(wr_queue_reader *r, block_hdr *ret_h, wr_err *err) {
     if (packed) WR_TRY(grow(&r->stored, &r->stored_cap, ret_h->stored, err));
     uint8_t *d = packed ? r->stored : r->raw;
     WR_TRY(wr_file_pread(r->f, r->at + BLOCK_HDR, d, ret_h->stored, &n, err));
-    if (n < ret_h->stored || wr_crc32c(0, d, n) != ret_h->crc) return damaged(r, "the block does not match its checksum", err);
+    if (n < ret_h->stored || wr_crc32c(0, d, n) != ret_h->crc)
+        return damaged(r, "the block does not match its checksum", err);
     if (packed && !block_unpack(ret_h, d, r->raw)) return damaged(r, "the block cannot be unpacked", err);
     return WR_OK;
 }
@@ -214,7 +219,8 @@ wr_code wr_queue_read(wr_queue_reader *r, int timeout_ms, wr_queue_record *ret_r
             WR_TRY(take_end(r, body, err));
             r->rd = rd;
             if (r->next - 1 <= r->skip) continue;
-            *ret_record = (wr_queue_record){.offset = r->next - 1, .kind = 0, .pos = &r->pos.pos, .event_time_us = r->pos.time_us};
+            *ret_record = (wr_queue_record){
+                .offset = r->next - 1, .kind = 0, .pos = &r->pos.pos, .event_time_us = r->pos.time_us};
             return WR_OK;
         }
         if (r->ends_left == 0 && !r->inside) return damaged(r, "a record behind the last end", err);
@@ -257,14 +263,18 @@ wr_code wr_queue_reader_new(wr_queue *q, uint64_t after, wr_queue_reader **ret_r
     wr_code rc = WR_OK;
     bool to_walk = after < q->durable_offset;
     if (after > q->last_offset) {
-        rc = wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "%s: to be read behind transaction %llu, but the queue ends at %llu: it has lost its end, or is another queue",
+        rc = wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO,
+                     "%s: to be read behind transaction %llu, but the queue ends at %llu: it has lost its end, or is "
+                     "another queue",
                      q->dir, (unsigned long long)after, (unsigned long long)q->last_offset);
         wr_err_cure(err, "bring the queue's folder back from a copy, or compare and repair what was fed from it");
     } else if (to_walk) {
         r->seg = segment_of(q, after + 1);
         r->next = after + 1;
-        if (!r->seg) rc = gone(r, err);
-        else r->at = r->seg->hdr.hdr_bytes;
+        if (!r->seg)
+            rc = gone(r, err);
+        else
+            r->at = r->seg->hdr.hdr_bytes;
     } else {
         r->seg = q->durable_seg;
         r->at = q->durable_at;

@@ -6,11 +6,12 @@
 #include "weir/base/fault.h"
 #include "weir/base/mem.h"
 
-/* Keeps the file to be written over, or removes it. Durable before the next one goes, so that what is left is always a run
- * without holes. */
+/* Keeps the file to be written over, or removes it. Durable before the next one goes, so that what is left is always a
+ * run without holes. */
 static wr_code drop_file(wr_queue *q, const segment *seg, bool keep, char **ret_spare, wr_err *err) {
     *ret_spare = NULL;
-    if (WR_FAULT("queue.release")) return wr_fail(err, WR_E_IO, WR_RETRY_SOON, "%s: fault point queue.release", seg->path);
+    if (WR_FAULT("queue.release"))
+        return wr_fail(err, WR_E_IO, WR_RETRY_SOON, "%s: fault point queue.release", seg->path);
     if (keep) {
         char name[40];
         snprintf(name, sizeof name, "spare-%016llx.wq", (unsigned long long)seg->hdr.id);
@@ -23,7 +24,8 @@ static wr_code drop_file(wr_queue *q, const segment *seg, bool keep, char **ret_
         WR_TRY(wr_file_remove(seg->path, err));
     }
     WR_TRY(wr_fsync_parent(seg->path, err));
-    if (WR_FAULT("queue.release.done")) return wr_fail(err, WR_E_IO, WR_RETRY_SOON, "%s: fault point queue.release.done", seg->path);
+    if (WR_FAULT("queue.release.done"))
+        return wr_fail(err, WR_E_IO, WR_RETRY_SOON, "%s: fault point queue.release.done", seg->path);
     return WR_OK;
 }
 
@@ -32,8 +34,8 @@ wr_code wr_queue_release(wr_queue *q, uint64_t offset, wr_err *err) {
     pthread_mutex_lock(&q->release_lock);
     pthread_mutex_lock(&q->lock);
     if (offset > q->durable_offset) {
-        rc = wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "release of %llu, but the queue is durable up to %llu only", (unsigned long long)offset,
-                     (unsigned long long)q->durable_offset);
+        rc = wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "release of %llu, but the queue is durable up to %llu only",
+                     (unsigned long long)offset, (unsigned long long)q->durable_offset);
     } else if (offset > q->released_offset) {
         q->released_offset = offset;
         queue_count_pending(q);

@@ -67,7 +67,8 @@ wr_code segment_make(const char *dir, const seg_hdr *hdr, const wr_pos *pos, con
             rc = wr_fail(err, WR_E_IO, WR_RETRY_NO, "%s: fault point queue.segment.rename", path);
         if (rc == WR_OK && rename(spare_path, path) != 0)
             rc = wr_fail(err, errno == ENOSPC || errno == EDQUOT ? WR_E_NOSPC : WR_E_IO,
-                         errno == ENOSPC || errno == EDQUOT ? WR_RETRY_SOON : WR_RETRY_NO, "%s: rename to %s: %s", spare_path, path, strerror(errno));
+                         errno == ENOSPC || errno == EDQUOT ? WR_RETRY_SOON : WR_RETRY_NO, "%s: rename to %s: %s",
+                         spare_path, path, strerror(errno));
         if (rc == WR_OK) rc = wr_fsync_parent(path, err);
     } else if (rc == WR_OK) {
         rc = wr_file_put(path, wr_buf_view(&b), err);
@@ -115,7 +116,8 @@ wr_code segment_load(const char *path, segment **ret_seg, wr_pos *ret_pos, wr_er
         segment_free(seg);
         wr_err_in(err, "%s", path);
         if (rc == WR_E_CORRUPT)
-            wr_err_cure(err, "bring the file back from a copy; or move it and the later segments away: the queue then ends before it and capture "
+            wr_err_cure(err, "bring the file back from a copy; or move it and the later segments away: the queue then "
+                             "ends before it and capture "
                              "goes on from there if the source still has that binlog");
         return rc;
     }
@@ -126,14 +128,18 @@ wr_code segment_load(const char *path, segment **ret_seg, wr_pos *ret_pos, wr_er
     return WR_OK;
 }
 
-wr_code segment_corrupt(const segment *seg, uint64_t at, uint64_t last_good, const wr_pos *pos, const char *why, wr_err *err) {
+wr_code segment_corrupt(const segment *seg, uint64_t at, uint64_t last_good, const wr_pos *pos, const char *why,
+                        wr_err *err) {
     char text[512];
-    wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "%s: damaged at byte %llu%s%s; the last good transaction before it is %llu%s%s", seg->path,
+    wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO,
+            "%s: damaged at byte %llu%s%s; the last good transaction before it is %llu%s%s", seg->path,
             (unsigned long long)at, *why ? ": " : "", why, (unsigned long long)last_good, pos ? ", at " : "",
             pos ? wr_pos_print(pos, text) : "");
     return wr_err_cure(err,
-                       "bring the file back from a copy; or stop Weir, run truncate -s %llu on it and move later segments away: the queue then "
-                       "ends before the damage, capture goes on from there if the source still has that binlog, and what the lake has beyond "
+                       "bring the file back from a copy; or stop Weir, run truncate -s %llu on it and move later "
+                       "segments away: the queue then "
+                       "ends before the damage, capture goes on from there if the source still has that binlog, and "
+                       "what the lake has beyond "
                        "must be compared",
                        (unsigned long long)at);
 }
@@ -142,7 +148,8 @@ wr_code segment_cut(segment *seg, wr_file *f, uint64_t at, wr_err *err) {
     if (WR_FAULT("queue.cut")) return wr_fail(err, WR_E_IO, WR_RETRY_NO, "%s: fault point queue.cut", seg->path);
     WR_TRY(wr_file_truncate(f, at, err));
     WR_TRY(wr_fsync_path(seg->path, err)); /* not fdatasync: the size is the point */
-    if (WR_FAULT("queue.cut.done")) return wr_fail(err, WR_E_IO, WR_RETRY_NO, "%s: fault point queue.cut.done", seg->path);
+    if (WR_FAULT("queue.cut.done"))
+        return wr_fail(err, WR_E_IO, WR_RETRY_NO, "%s: fault point queue.cut.done", seg->path);
     seg->file_bytes = seg->bytes = at;
     if (seg->synced > at) seg->synced = at;
     return WR_OK;
@@ -173,12 +180,12 @@ static wr_code scan_for_proof(const segment *seg, wr_file *f, uint64_t bad, uint
 typedef struct recovery {
     segment *seg;
     wr_file *f;
-    wr_buf stored, raw;    /* room for the block at hand */
-    uint64_t at;           /* the next block */
-    uint64_t tail;         /* behind the last block that ends at a boundary */
-    uint64_t last;         /* its last transaction */
-    bool inside;           /* the last block read ended inside a transaction */
-    uint64_t last_block;   /* where the last block with an end begins; 0 = none */
+    wr_buf stored, raw;  /* room for the block at hand */
+    uint64_t at;         /* the next block */
+    uint64_t tail;       /* behind the last block that ends at a boundary */
+    uint64_t last;       /* its last transaction */
+    bool inside;         /* the last block read ended inside a transaction */
+    uint64_t last_block; /* where the last block with an end begins; 0 = none */
 } recovery;
 
 /* One block at rc->at. *ret_ok false: no sound block there. */
@@ -211,11 +218,13 @@ static wr_code last_position(recovery *r, pos_state *pos, wr_err *err) {
     while (wr_rd_left(&rd)) {
         uint8_t tag;
         wr_slice body;
-        if (!rec_next(&rd, &tag, &body)) return segment_corrupt(r->seg, r->last_block, h.first - 1, NULL, "malformed record", err);
+        if (!rec_next(&rd, &tag, &body))
+            return segment_corrupt(r->seg, r->last_block, h.first - 1, NULL, "malformed record", err);
         if ((tag & REC_KIND) != REC_END) continue;
         wr_code rc = end_decode(pos, body, err);
         if (rc == WR_E_NOMEM) return rc;
-        if (rc != WR_OK) return segment_corrupt(r->seg, r->last_block, h.first - 1, NULL, "malformed end of transaction", err);
+        if (rc != WR_OK)
+            return segment_corrupt(r->seg, r->last_block, h.first - 1, NULL, "malformed end of transaction", err);
     }
     pos->base = false;
     return WR_OK;
@@ -251,12 +260,13 @@ wr_code segment_recover(segment *seg, wr_file *f, pos_state *pos, wr_err *err) {
     }
     uint64_t length;
     WR_TRY(wr_file_length(f, &length, err));
-    /* The process before this one may have died between write and sync: cutting syncs as well. The last block's padding may
-     * be missing: then this makes the file longer. */
+    /* The process before this one may have died between write and sync: cutting syncs as well. The last block's padding
+     * may be missing: then this makes the file longer. */
     WR_TRY(segment_cut(seg, f, tail, err));
     seg->synced = seg->bytes;
     seg->last = r.last;
     wr_log(WR_LOG_DEBUG, "queue: %s ends at byte %llu with transaction %llu; %llu bytes behind it cut", seg->path,
-           (unsigned long long)seg->bytes, (unsigned long long)seg->last, (unsigned long long)(length > tail ? length - tail : 0));
+           (unsigned long long)seg->bytes, (unsigned long long)seg->last,
+           (unsigned long long)(length > tail ? length - tail : 0));
     return WR_OK;
 }

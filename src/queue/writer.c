@@ -1,4 +1,5 @@
-/* The writer thread: packs sealed blocks, writes them, syncs by time, rolls segments. The only one that moves durable_offset. */
+/* The writer thread: packs sealed blocks, writes them, syncs by time, rolls segments. The only one that moves
+ * durable_offset. */
 #include "queue_impl.h"
 
 #include <lz4.h>
@@ -29,7 +30,8 @@ static void fail_for_now(wr_queue *q, const wr_err *err) {
     q->attempts++;
     wake_all(q);
     int64_t until = wr_mono_us() + RETRY_US;
-    while (!q->retry_now && !q->closing && queue_wait(q, &q->work, until)) {}
+    while (!q->retry_now && !q->closing && queue_wait(q, &q->work, until)) {
+    }
     q->retry_now = false;
 }
 
@@ -43,11 +45,13 @@ static wr_code sync_written(wr_queue *q, wr_err *err) {
     wr_code rc = WR_OK;
     if (WR_FAULT("queue.sync")) rc = wr_fail(err, WR_E_IO, WR_RETRY_NO, "fault point queue.sync");
     if (rc == WR_OK) rc = wr_file_sync(q->active, err);
-    if (rc == WR_OK && WR_FAULT("queue.sync.done")) rc = wr_fail(err, WR_E_IO, WR_RETRY_NO, "fault point queue.sync.done");
+    if (rc == WR_OK && WR_FAULT("queue.sync.done"))
+        rc = wr_fail(err, WR_E_IO, WR_RETRY_NO, "fault point queue.sync.done");
     pthread_mutex_lock(&q->lock);
     q->writing = false;
     if (rc != WR_OK) {
-        /* Whatever the reason was: the kernel may have dropped what it could not write, and the next call would report success. */
+        /* Whatever the reason was: the kernel may have dropped what it could not write, and the next call would report
+         * success. */
         err->code = WR_E_IO;
         wr_err_in(err, "the queue could not be made durable");
         wr_err_cure(err, "see to the disk and start Weir again; it goes on from what is durable");
@@ -104,12 +108,19 @@ static wr_code roll(wr_queue *q, uint64_t first, wr_err *err) {
 
 /* Header, stored bytes and padding of a block as they go to disk. */
 static wr_slice pack(wr_queue *q, block *b, const segment *seg) {
-    block_hdr h = {.seg_id = seg->hdr.id, .raw = (uint32_t)b->n, .stored = (uint32_t)b->n, .flags = b->flags, .first = b->first,
-                   .ends = b->ends, .records = b->records, .synced = seg->synced};
+    block_hdr h = {.seg_id = seg->hdr.id,
+                   .raw = (uint32_t)b->n,
+                   .stored = (uint32_t)b->n,
+                   .flags = b->flags,
+                   .first = b->first,
+                   .ends = b->ends,
+                   .records = b->records,
+                   .synced = seg->synced};
     uint8_t *d = b->data;
     if (q->opts.codec == WR_QUEUE_LZ4 && b->n >= PACK_MIN && b->n <= q->opts.block_bytes) {
         int room = (int)(b->n - b->n / 8);
-        int n = LZ4_compress_fast_extState(q->lz4_state, (const char *)b->data + BLOCK_HDR, (char *)q->pack + BLOCK_HDR, (int)b->n, room, 1);
+        int n = LZ4_compress_fast_extState(q->lz4_state, (const char *)b->data + BLOCK_HDR, (char *)q->pack + BLOCK_HDR,
+                                           (int)b->n, room, 1);
         if (n > 0) h.codec = CODEC_LZ4, h.stored = (uint32_t)n, d = q->pack;
     }
     h.crc = wr_crc32c(0, d + BLOCK_HDR, h.stored);
@@ -130,8 +141,8 @@ static wr_code write_bytes(wr_queue *q, uint64_t at, wr_slice bytes, wr_err *err
     return WR_OK;
 }
 
-/* The next sealed block. Lock held; let go meanwhile. On failure everything is as before, whatever may be in the file behind the
- * last block: the same bytes are written there next time. */
+/* The next sealed block. Lock held; let go meanwhile. On failure everything is as before, whatever may be in the file
+ * behind the last block: the same bytes are written there next time. */
 static wr_code write_next(wr_queue *q, wr_err *err) {
     block *b = q->ring[q->next % RING];
     bool begins = b->flags & BLOCK_FIRST;

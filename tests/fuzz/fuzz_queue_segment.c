@@ -1,5 +1,5 @@
-/* A segment of arbitrary bytes: opened as a queue's last (and only) one, read to its end, then written on. The checksums are made right
- * first, so that the fuzzer gets behind them. The first input byte chooses what is done.
+/* A segment of arbitrary bytes: opened as a queue's last (and only) one, read to its end, then written on. The
+ * checksums are made right first, so that the fuzzer gets behind them. The first input byte chooses what is done.
  * Nothing may crash; what opens must read as whole transactions with rising offsets. */
 #include <assert.h>
 #include <fcntl.h>
@@ -119,11 +119,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         read_all(q);
         uint64_t offset;
         wr_pos pos = {.file = "b.1"};
-        if (wr_queue_append(q, WR_REC_CHANGE, wr_slice_of(data, size), &err) != WR_OK || wr_queue_end(q, &pos, 1, &offset, &err) != WR_OK || wr_queue_sync(q, &err) != WR_OK)
+        if (wr_queue_append(q, WR_REC_CHANGE, wr_slice_of(data, size), &err) != WR_OK ||
+            wr_queue_end(q, &pos, 1, &offset, &err) != WR_OK || wr_queue_sync(q, &err) != WR_OK)
             abort();
         wr_queue_close(q);
-        if (wr_queue_open(dir, &opts, &q, &err) == WR_OK) wr_queue_close(q);
-        else abort();
+        if (wr_queue_open(dir, &opts, &q, &err) == WR_OK)
+            wr_queue_close(q);
+        else
+            abort();
     } else {
         assert(err.code == WR_E_CORRUPT || err.code == WR_E_UNSUPPORTED);
     }

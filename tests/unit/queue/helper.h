@@ -1,5 +1,5 @@
-/* Shared by the queue's tests: a folder that cleans up after itself, and transactions made from their offset alone, so that
- * whatever a queue holds can be checked without remembering what was put in. */
+/* Shared by the queue's tests: a folder that cleans up after itself, and transactions made from their offset alone, so
+ * that whatever a queue holds can be checked without remembering what was put in. */
 #ifndef TESTS_QUEUE_HELPER_H
 #define TESTS_QUEUE_HELPER_H
 
@@ -61,7 +61,10 @@ static inline void drop_dir(char *dir) {
     wr_free(dir);
 }
 
-typedef struct file_list { int n; char *names[256]; } file_list;
+typedef struct file_list {
+    int n;
+    char *names[256];
+} file_list;
 static inline wr_code list_one(void *ctx, const char *name, wr_err *err) {
     file_list *l = ctx;
     size_t n = strlen(name);
@@ -90,11 +93,13 @@ static inline char *last_segment(const char *dir) {
 typedef struct shape { /* how large they are */
     uint32_t records_max;
     uint32_t payload_max;
-    uint32_t gtid_bytes;  /* 0 = every third transaction has none, else about this long */
+    uint32_t gtid_bytes; /* 0 = every third transaction has none, else about this long */
 } shape;
 
 static inline uint32_t txn_records(shape s, uint64_t offset) { return (uint32_t)(mix(offset) % (s.records_max + 1)); }
-static inline wr_record_kind record_kind(uint64_t offset, uint32_t i) { return mix(offset * 31 + i) % 7 == 0 ? WR_REC_DDL : WR_REC_CHANGE; }
+static inline wr_record_kind record_kind(uint64_t offset, uint32_t i) {
+    return mix(offset * 31 + i) % 7 == 0 ? WR_REC_DDL : WR_REC_CHANGE;
+}
 static inline size_t record_make(shape s, uint64_t offset, uint32_t i, uint8_t *dst) {
     uint64_t x = mix(offset * 1000003 + i);
     size_t n = (size_t)(x % (s.payload_max + 1));
@@ -112,11 +117,14 @@ static inline void pos_make(shape s, uint64_t offset, wr_pos *pos, char *gtid) {
     if (s.gtid_bytes == 0 && offset % 3 == 0) return;
     size_t n = 0;
     for (unsigned k = 0; n == 0 || n < s.gtid_bytes; k++)
-        n += (size_t)sprintf(gtid + n, "%s3e11fa47-71ca-11e1-9e33-c80aa942%04x:1-%llu", k ? "," : "", k, (unsigned long long)(k == 1 ? offset * 7 : 1000 + k));
+        n += (size_t)sprintf(gtid + n, "%s3e11fa47-71ca-11e1-9e33-c80aa942%04x:1-%llu", k ? "," : "", k,
+                             (unsigned long long)(k == 1 ? offset * 7 : 1000 + k));
     sprintf(gtid + n, ":%llu", (unsigned long long)(offset + 2000));
     pos->gtid_set = gtid;
 }
-static inline int64_t time_make(uint64_t offset) { return (int64_t)(1700000000000000 + offset * 1500 - (offset % 5 == 0 ? 1000000 : 0)); }
+static inline int64_t time_make(uint64_t offset) {
+    return (int64_t)(1700000000000000 + offset * 1500 - (offset % 5 == 0 ? 1000000 : 0));
+}
 
 #define PAYLOAD_ROOM (4u << 20)
 static _Thread_local uint8_t *payload_room_;

@@ -1,17 +1,32 @@
-/* A producer that dies at every fault point and at random moments. It tells over a pipe which transaction wr_queue_sync has
- * promised; after each death the queue must hold all of these, whole, and nothing that was not put in. */
+/* A producer that dies at every fault point and at random moments. It tells over a pipe which transaction wr_queue_sync
+ * has promised; after each death the queue must hold all of these, whole, and nothing that was not put in. */
 #include "queue/helper.h"
 #include <signal.h>
 #include <sys/wait.h>
 
 static const shape mixed = {.records_max = 12, .payload_max = 900};
-static const wr_queue_options tiny = {.segment_bytes = 32 << 10, .block_bytes = 4 << 10, .sync_every_us = 300, .max_bytes = 1 << 20};
+static const wr_queue_options tiny = {
+    .segment_bytes = 32 << 10, .block_bytes = 4 << 10, .sync_every_us = 300, .max_bytes = 1 << 20};
 #define PROMISE_FD 3
 
 /* ---- the child */
-#define MUST(expr) do { if ((expr) != WR_OK) { fprintf(stderr, "child: %s: %s\n", #expr, err.msg); _exit(9); } } while (0)
+#define MUST(expr)                                                                                                     \
+    do {                                                                                                               \
+        if ((expr) != WR_OK) {                                                                                         \
+            fprintf(stderr, "child: %s: %s\n", #expr, err.msg);                                                        \
+            _exit(9);                                                                                                  \
+        }                                                                                                              \
+    } while (0)
 /* After an injected failure the queue says so and the process ends as if killed. */
-#define MAY_FAIL(expr) do { wr_code rc_ = (expr); if (rc_ == WR_E_IO || rc_ == WR_E_NOSPC) _exit(7); if (rc_ != WR_OK) { fprintf(stderr, "child: %s: %s\n", #expr, err.msg); _exit(9); } } while (0)
+#define MAY_FAIL(expr)                                                                                                 \
+    do {                                                                                                               \
+        wr_code rc_ = (expr);                                                                                          \
+        if (rc_ == WR_E_IO || rc_ == WR_E_NOSPC) _exit(7);                                                             \
+        if (rc_ != WR_OK) {                                                                                            \
+            fprintf(stderr, "child: %s: %s\n", #expr, err.msg);                                                        \
+            _exit(9);                                                                                                  \
+        }                                                                                                              \
+    } while (0)
 
 static bool same_txn(wr_queue_reader *r, uint64_t offset, wr_code *ret_rc, wr_err *err) {
     uint8_t *want = payload_room();
@@ -53,7 +68,8 @@ static int child(const char *dir, uint64_t seed, int txns) {
         }
         if (rc == WR_E_IO) _exit(7);
         if (rc != WR_E_TIMEOUT) _exit(5);
-        if (read_to > released && (x % 16 == 3 || read_to - released > 100)) MAY_FAIL(wr_queue_release(q, released = read_to, &err));
+        if (read_to > released && (x % 16 == 3 || read_to - released > 100))
+            MAY_FAIL(wr_queue_release(q, released = read_to, &err));
     }
     wr_queue_reader_free(r);
     wr_queue_close(q);
@@ -63,8 +79,12 @@ static int child(const char *dir, uint64_t seed, int txns) {
 /* ---- the parent */
 static const char *self;
 
-typedef struct run { bool killed; bool failed; } run;
-static run run_child(const char *dir, const char *fault, uint64_t seed, int txns, int kill_after_us, uint64_t *promised) {
+typedef struct run {
+    bool killed;
+    bool failed;
+} run;
+static run run_child(const char *dir, const char *fault, uint64_t seed, int txns, int kill_after_us,
+                     uint64_t *promised) {
     int fd[2];
     assert_int_equal(pipe(fd), 0);
     pid_t pid = fork();
@@ -90,7 +110,8 @@ static run run_child(const char *dir, const char *fault, uint64_t seed, int txns
     int st;
     assert_int_equal(waitpid(pid, &st, 0), pid);
     run out = {.killed = WIFSIGNALED(st) && WTERMSIG(st) == SIGKILL, .failed = WIFEXITED(st) && WEXITSTATUS(st) == 7};
-    if (!out.killed && !out.failed && !(WIFEXITED(st) && WEXITSTATUS(st) == 0)) fail_msg("child ended with status 0x%x (fault %s)", st, fault ? fault : "none");
+    if (!out.killed && !out.failed && !(WIFEXITED(st) && WEXITSTATUS(st) == 0))
+        fail_msg("child ended with status 0x%x (fault %s)", st, fault ? fault : "none");
     return out;
 }
 
@@ -99,7 +120,9 @@ static uint64_t check_after(const char *dir, uint64_t promised) {
     wr_queue *q;
     OK(wr_queue_open(dir, &tiny, &q, &err));
     uint64_t last = last_of(q, mixed);
-    if (last < promised) fail_msg("transaction %llu was promised, the queue ends at %llu", (unsigned long long)promised, (unsigned long long)last);
+    if (last < promised)
+        fail_msg("transaction %llu was promised, the queue ends at %llu", (unsigned long long)promised,
+                 (unsigned long long)last);
     wr_queue_stats st;
     wr_queue_get_stats(q, &st);
     if (st.first_offset <= last) check_range(q, mixed, st.first_offset, last);
@@ -109,9 +132,25 @@ static uint64_t check_after(const char *dir, uint64_t promised) {
 }
 
 static void nothing_promised_is_lost_whichever_step_dies(void **state) {
-    static const char *points[] = {"queue.write", "queue.write.half", "queue.write.done", "queue.sync", "queue.sync.done", "queue.segment.make",
-                                   "queue.segment.made", "queue.segment.rename", "queue.cut", "queue.cut.done", "queue.release",
-                                   "queue.release.done", "io.write", "io.write.torn", "io.sync", "io.rename", "io.remove", "io.truncate", "io.write.nospc"};
+    static const char *points[] = {"queue.write",
+                                   "queue.write.half",
+                                   "queue.write.done",
+                                   "queue.sync",
+                                   "queue.sync.done",
+                                   "queue.segment.make",
+                                   "queue.segment.made",
+                                   "queue.segment.rename",
+                                   "queue.cut",
+                                   "queue.cut.done",
+                                   "queue.release",
+                                   "queue.release.done",
+                                   "io.write",
+                                   "io.write.torn",
+                                   "io.sync",
+                                   "io.rename",
+                                   "io.remove",
+                                   "io.truncate",
+                                   "io.write.nospc"};
     static const int nth[] = {1, 2, 3, 7, 20};
     for (size_t p = 0; p < sizeof points / sizeof *points; p++) {
         int hits = 0;
@@ -137,7 +176,8 @@ static void nothing_promised_is_lost_at_random_moments(void **state) {
     uint64_t promised = 0, last = 0;
     int killed = 0;
     for (int i = 0; i < 60; i++) {
-        killed += run_child(dir, NULL, mix(7777 + (uint64_t)i), 100000, (int)(mix((uint64_t)i) % 60000), &promised).killed;
+        killed +=
+            run_child(dir, NULL, mix(7777 + (uint64_t)i), 100000, (int)(mix((uint64_t)i) % 60000), &promised).killed;
         uint64_t now = check_after(dir, promised);
         assert_true(now >= last);
         last = now;

@@ -10,7 +10,8 @@ static void a_segment_header_comes_back_as_written(void **state) {
     OK(seg_hdr_encode(&h, &pos, &b, &err));
     assert_int_equal(b.n % 64, 0);
     OK(seg_hdr_decode(wr_buf_view(&b), &back, &got, &need, &err));
-    assert_true(back.id == 77 && back.prev_id == 76 && back.first == 12 && back.prev_bytes == 4096 && back.made_us == 5);
+    assert_true(back.id == 77 && back.prev_id == 76 && back.first == 12 && back.prev_bytes == 4096 &&
+                back.made_us == 5);
     assert_int_equal(back.hdr_bytes, b.n);
     assert_string_equal(got.gtid_set, pos.gtid_set);
     assert_int_equal(wr_pos_cmp(&got, &pos), 0);
@@ -30,12 +31,22 @@ static void no_flipped_bit_or_missing_byte_of_a_segment_header_goes_unnoticed(vo
         assert_int_not_equal(seg_hdr_decode(wr_buf_view(&b), &back, &got, &need, &err), WR_OK);
         b.p[i / 8] ^= (uint8_t)(1u << i % 8);
     }
-    for (size_t n = 0; n < b.n; n++) assert_int_equal(seg_hdr_decode(wr_slice_of(b.p, n), &back, &got, &need, &err), WR_E_LIMIT);
+    for (size_t n = 0; n < b.n; n++)
+        assert_int_equal(seg_hdr_decode(wr_slice_of(b.p, n), &back, &got, &need, &err), WR_E_LIMIT);
     wr_buf_free(&b);
 }
 
 static void no_flipped_bit_of_a_block_header_goes_unnoticed(void **state) {
-    block_hdr h = {.seg_id = 9, .crc = 1, .stored = 100, .raw = 200, .codec = CODEC_LZ4, .flags = 3, .first = 5, .ends = 2, .records = 9, .synced = 64},
+    block_hdr h = {.seg_id = 9,
+                   .crc = 1,
+                   .stored = 100,
+                   .raw = 200,
+                   .codec = CODEC_LZ4,
+                   .flags = 3,
+                   .first = 5,
+                   .ends = 2,
+                   .records = 9,
+                   .synced = 64},
               back;
     uint8_t p[BLOCK_HDR];
     block_hdr_encode(&h, p);
@@ -50,7 +61,8 @@ static void no_flipped_bit_of_a_block_header_goes_unnoticed(void **state) {
     }
 }
 
-static void end_after_end(pos_state *w, pos_state *r, const char *file, uint64_t offset, const char *gtid, int64_t t, size_t *ret_n) {
+static void end_after_end(pos_state *w, pos_state *r, const char *file, uint64_t offset, const char *gtid, int64_t t,
+                          size_t *ret_n) {
     wr_err err = WR_ERR_INIT;
     wr_buf b = WR_BUF_INIT;
     wr_pos pos = {.offset = offset, .gtid_set = (char *)gtid};
@@ -89,7 +101,9 @@ static void a_long_gtid_set_of_which_one_number_moves_costs_a_few_bytes(void **s
 }
 
 static void gtid_sets_may_come_go_grow_shrink_and_stay(void **state) {
-    static const char *sets[] = {"0-1-5", "0-1-5", NULL, "0-1-5,1-2-3", "0-1-5,7-7-7,1-2-3", "1-2-3", "", "x", NULL, NULL, "aaaa", "aaaaa", "aa", "aaa"};
+    static const char *sets[] = {"0-1-5", "0-1-5", NULL, "0-1-5,1-2-3", "0-1-5,7-7-7,1-2-3",
+                                 "1-2-3", "",      "x",  NULL,          NULL,
+                                 "aaaa",  "aaaaa", "aa", "aaa"};
     pos_state w = {0}, r = {0};
     size_t bytes;
     for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
@@ -101,8 +115,17 @@ static void gtid_sets_may_come_go_grow_shrink_and_stay(void **state) {
 }
 
 static void records_that_run_over_the_end_are_refused(void **state) {
-    static const struct { uint8_t p[8]; size_t n; } bad[] = {
-        {{1}, 1}, {{1, 2, 0}, 3}, {{3, 0}, 2}, {{0x80, 0}, 2}, {{0x11, 0}, 2}, {{1, 0xff, 0xff, 0xff, 0xff, 0x0f}, 6}, {{1, 0x80, 0x80, 0x80, 0x80, 0x80, 0}, 7}, {{1, 0x80}, 2}};
+    static const struct {
+        uint8_t p[8];
+        size_t n;
+    } bad[] = {{{1}, 1},
+               {{1, 2, 0}, 3},
+               {{3, 0}, 2},
+               {{0x80, 0}, 2},
+               {{0x11, 0}, 2},
+               {{1, 0xff, 0xff, 0xff, 0xff, 0x0f}, 6},
+               {{1, 0x80, 0x80, 0x80, 0x80, 0x80, 0}, 7},
+               {{1, 0x80}, 2}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         wr_rd rd = wr_rd_of(bad[i].p, bad[i].n);
         uint8_t tag;

@@ -3,7 +3,8 @@
 #include <pthread.h>
 
 static const shape small = {.records_max = 5, .payload_max = 300};
-static const shape large = {.records_max = 60, .payload_max = 3000, .gtid_bytes = 3000}; /* several blocks of 4 KiB each */
+static const shape large = {
+    .records_max = 60, .payload_max = 3000, .gtid_bytes = 3000}; /* several blocks of 4 KiB each */
 static const wr_queue_options tiny = {.segment_bytes = 64 << 10, .block_bytes = 4 << 10, .sync_every_us = 200};
 
 static wr_queue *open_queue(const char *dir, const wr_queue_options *opts) {
@@ -38,8 +39,13 @@ static void a_new_queue_is_empty_and_has_no_position(void **state) {
 }
 
 static void what_went_in_comes_out_now_and_after_reopening(void **state) {
-    const shape shapes[] = {small, large, {.records_max = 3, .payload_max = 40000}, {.records_max = 0}, {.records_max = 1, .payload_max = 8, .gtid_bytes = 20000}};
-    const wr_queue_options wide = {.segment_bytes = 256 << 10, .block_bytes = 32 << 10, .sync_every_us = 2000}, plain = {.codec = WR_QUEUE_PLAIN};
+    const shape shapes[] = {small,
+                            large,
+                            {.records_max = 3, .payload_max = 40000},
+                            {.records_max = 0},
+                            {.records_max = 1, .payload_max = 8, .gtid_bytes = 20000}};
+    const wr_queue_options wide = {.segment_bytes = 256 << 10, .block_bytes = 32 << 10, .sync_every_us = 2000},
+                           plain = {.codec = WR_QUEUE_PLAIN};
     for (size_t k = 0; k < 3 * sizeof shapes / sizeof *shapes; k++) {
         shape s = shapes[k / 3];
         const wr_queue_options *o = k % 3 == 0 ? &tiny : k % 3 == 1 ? &wide : &plain;
@@ -129,7 +135,8 @@ static void a_large_transaction_that_was_written_and_aborted_leaves_nothing(void
         uint64_t v = mix(i);
         memcpy(p + i, &v, 8);
     }
-    for (int i = 0; i < 100 * 1024; i++) OK(wr_queue_append(q, WR_REC_CHANGE, wr_slice_of(p + (size_t)i * 1000 % (PAYLOAD_ROOM - 1000), 1000), &err));
+    for (int i = 0; i < 100 * 1024; i++)
+        OK(wr_queue_append(q, WR_REC_CHANGE, wr_slice_of(p + (size_t)i * 1000 % (PAYLOAD_ROOM - 1000), 1000), &err));
     wr_queue_get_stats(q, &st);
     assert_true(st.bytes > before.bytes + (64u << 20)); /* it did go to disk */
     OK(wr_queue_abort(q, &err));
@@ -149,7 +156,8 @@ static void records_of_several_blocks_come_back_whole(void **state) {
     wr_err err = WR_ERR_INIT;
     char *dir = temp_dir();
     wr_queue *q = open_queue(dir, &tiny);
-    static const size_t sizes[] = {0, 1, 4080, 4089, 4090, 4091, 4092, 4093, 4094, 4095, 4096, 4097, 8180, 8192, 8200, 100000, 3000000};
+    static const size_t sizes[] = {0,    1,    4080, 4089, 4090, 4091, 4092,   4093,   4094,
+                                   4095, 4096, 4097, 8180, 8192, 8200, 100000, 3000000};
     int n = sizeof sizes / sizeof *sizes;
     uint8_t *p = payload_room();
     uint64_t offset;
@@ -264,7 +272,8 @@ static void wrong_arguments_are_refused_and_change_nothing(void **state) {
     pos.gtid_set = NULL;
     assert_int_equal(wr_queue_append(q, (wr_record_kind)0, wr_slice_str("x"), &err), WR_E_INVAL);
     assert_int_equal(wr_queue_append(q, (wr_record_kind)3, wr_slice_str("x"), &err), WR_E_INVAL);
-    assert_int_equal(wr_queue_append(q, WR_REC_CHANGE, (wr_slice){(const uint8_t *)"x", (size_t)1 << 33}, &err), WR_E_LIMIT);
+    assert_int_equal(wr_queue_append(q, WR_REC_CHANGE, (wr_slice){(const uint8_t *)"x", (size_t)1 << 33}, &err),
+                     WR_E_LIMIT);
     assert_int_equal(wr_queue_end(q, &pos, 0, &offset, &err), WR_E_INVAL);
     assert_int_equal(offset, 5);
     assert_int_equal(wr_queue_next_offset(q), 1);
@@ -291,7 +300,8 @@ static void a_failed_allocation_is_reported_and_the_call_can_be_repeated(void **
     assert_true(failures > 5);
     uint8_t *p = payload_room();
     char *gtid = gtid_room_();
-    for (uint64_t i = 1; i <= 200; i++) { /* appends and ends: every call fails at its first, second, ... allocation, then is repeated */
+    for (uint64_t i = 1; i <= 200;
+         i++) { /* appends and ends: every call fails at its first, second, ... allocation, then is repeated */
         for (uint32_t k = 0, m = txn_records(large, i); k < m; k++) {
             size_t bytes = record_make(large, i, k, p);
             for (uint64_t n = 1;; n++) {

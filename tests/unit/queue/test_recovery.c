@@ -6,7 +6,8 @@
 
 static const shape small = {.records_max = 4, .payload_max = 120};
 static const wr_queue_options tiny = {.segment_bytes = 1 << 10, .block_bytes = 4 << 10, .sync_every_us = 200};
-static const wr_queue_options one_segment = {.segment_bytes = 64 << 20, .block_bytes = 4 << 10, .sync_every_us = 1000000};
+static const wr_queue_options one_segment = {
+    .segment_bytes = 64 << 20, .block_bytes = 4 << 10, .sync_every_us = 1000000};
 
 static wr_queue *open_queue(const char *dir, const wr_queue_options *opts) {
     wr_err err = WR_ERR_INIT;
@@ -16,7 +17,11 @@ static wr_queue *open_queue(const char *dir, const wr_queue_options *opts) {
 }
 
 /* ---- a folder's files in memory */
-typedef struct image { int n; char *names[64]; wr_buf bytes[64]; } image;
+typedef struct image {
+    int n;
+    char *names[64];
+    wr_buf bytes[64];
+} image;
 static wr_code take_one(void *ctx, const char *name, wr_err *err) {
     image *im = ctx;
     im->names[im->n++] = strdup(name);
@@ -145,8 +150,10 @@ static void a_flipped_bit_anywhere_gives_an_error_or_a_clean_prefix(void **state
                 while (n < last && (rc = check_txn(r, small, n + 1, 0, &err)) == WR_OK) n++;
                 wr_queue_reader_free(r);
             }
-            if (rc != WR_OK) assert_int_equal(rc, WR_E_CORRUPT), corrupt++;
-            else prefix++;
+            if (rc != WR_OK)
+                assert_int_equal(rc, WR_E_CORRUPT), corrupt++;
+            else
+                prefix++;
             if (last < 24) assert_true(f == image_last(&im)); /* only the very last sync can be taken for torn */
             wr_queue_close(q);
         }
@@ -248,10 +255,13 @@ static void a_missing_segment_is_found_at_once_and_named(void **state) {
             assert_true(err.cure[0] != 0);
             continue;
         }
-        assert_int_equal(rc, WR_OK); /* the first may have been released; without the last the queue has lost its end, */
-        wr_queue_reader *r;          /* which its reader notices */
-        if (i == 0) assert_int_equal(wr_queue_reader_new(q, 0, &r, &err), WR_E_NOTFOUND);
-        else assert_int_equal(wr_queue_reader_new(q, 100, &r, &err), WR_E_CORRUPT);
+        assert_int_equal(rc,
+                         WR_OK); /* the first may have been released; without the last the queue has lost its end, */
+        wr_queue_reader *r;      /* which its reader notices */
+        if (i == 0)
+            assert_int_equal(wr_queue_reader_new(q, 0, &r, &err), WR_E_NOTFOUND);
+        else
+            assert_int_equal(wr_queue_reader_new(q, 100, &r, &err), WR_E_CORRUPT);
         wr_queue_close(q);
     }
     /* a shortened one, and two with exchanged names */

@@ -16,7 +16,8 @@ static void ballast_give(void);
     for (;;) {                                                                                                         \
         wr_code again_rc_ = (expr);                                                                                    \
         if (again_rc_ == WR_OK) break;                                                                                 \
-        if (again_rc_ != WR_E_NOSPC || err.retry != WR_RETRY_SOON) fail_msg("%s: %s: %s", #expr, wr_code_name(again_rc_), err.msg); \
+        if (again_rc_ != WR_E_NOSPC || err.retry != WR_RETRY_SOON)                                                     \
+            fail_msg("%s: %s: %s", #expr, wr_code_name(again_rc_), err.msg);                                           \
         if (++refused % 5 == 0) ballast_give();                                                                        \
     }
 
@@ -25,7 +26,8 @@ static void ballast_take(const char *dir) {
     snprintf(ballast, sizeof ballast, "%s/../ballast", dir);
     int fd = open(ballast, O_WRONLY | O_CREAT | O_APPEND, 0600);
     char page[4096] = {0};
-    while (write(fd, page, sizeof page) > 0) {}
+    while (write(fd, page, sizeof page) > 0) {
+    }
     close(fd);
 }
 static void ballast_give(void) {
@@ -56,7 +58,9 @@ static void a_call_refused_for_space_may_simply_be_repeated(void **state) {
         char spec[800];
         size_t n = 0;
         for (int i = 0; i < 30; i++)
-            n += (size_t)snprintf(spec + n, sizeof spec - n, "%s%s:%d:fail", i ? "," : "", i % 5 == 4 ? "queue.segment.make" : "queue.write", i % 5 == 4 ? i / 5 + 1 : k * 10 + i);
+            n += (size_t)snprintf(spec + n, sizeof spec - n, "%s%s:%d:fail", i ? "," : "",
+                                  i % 5 == 4 ? "queue.segment.make" : "queue.write",
+                                  i % 5 == 4 ? i / 5 + 1 : k * 10 + i);
         assert_true(wr_fault_set(spec));
         for (uint64_t i = 1; i <= 100; i++) {
             produce_with_patience(q, i);
@@ -83,11 +87,13 @@ static void a_transaction_refused_for_space_may_be_aborted(void **state) {
     OK(wr_queue_sync(q, &err));
     char spec[900];
     size_t n = 0;
-    for (int i = 1; i <= 30; i++) n += (size_t)snprintf(spec + n, sizeof spec - n, "%squeue.write:%d:fail", i > 1 ? "," : "", i + 3);
+    for (int i = 1; i <= 30; i++)
+        n += (size_t)snprintf(spec + n, sizeof spec - n, "%squeue.write:%d:fail", i > 1 ? "," : "", i + 3);
     assert_true(wr_fault_set(spec));
     uint8_t *p = payload_room();
     memset(p, 7, 300000);
-    wr_code rc = wr_queue_append(q, WR_REC_CHANGE, wr_slice_of(p, 300000), &err); /* fails somewhere in the middle of the record */
+    wr_code rc = wr_queue_append(q, WR_REC_CHANGE, wr_slice_of(p, 300000),
+                                 &err); /* fails somewhere in the middle of the record */
     assert_int_equal(rc, WR_E_NOSPC);
     wr_pos pos = {.file = "x.1"};
     uint64_t offset;
@@ -166,7 +172,8 @@ static void a_really_full_disk_is_survived(void **state) {
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
-        if (unshare(geteuid() == 0 ? CLONE_NEWNS : CLONE_NEWUSER | CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+        if (unshare(geteuid() == 0 ? CLONE_NEWNS : CLONE_NEWUSER | CLONE_NEWNS) != 0 ||
+            mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
             mount("tmpfs", root, "tmpfs", 0, "size=1m") != 0)
             _exit(77);
         _exit(full_disk(root));

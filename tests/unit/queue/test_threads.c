@@ -19,14 +19,20 @@ typedef struct job {
     shape s;
     uint64_t from, to;
     bool releases, aborts;
-    uint64_t slow_every;   /* a reader that pauses: falls out of the cache */
+    uint64_t slow_every; /* a reader that pauses: falls out of the cache */
     _Atomic uint64_t done;
     wr_code rc;
     wr_err err;
 } job;
 
 /* cmocka's assertions jump: threads must not use them, so they abort. */
-#define MUST(expr) do { if ((expr) != WR_OK) { fprintf(stderr, "%s: %s\n", #expr, err.msg); abort(); } } while (0)
+#define MUST(expr)                                                                                                     \
+    do {                                                                                                               \
+        if ((expr) != WR_OK) {                                                                                         \
+            fprintf(stderr, "%s: %s\n", #expr, err.msg);                                                               \
+            abort();                                                                                                   \
+        }                                                                                                              \
+    } while (0)
 
 static void *produce_thread(void *arg) {
     job *j = arg;
@@ -90,7 +96,8 @@ static void readers_follow_a_producer_in_order_fast_and_slow(void **state) {
 }
 
 static void a_queue_many_times_max_bytes_flows_through(void **state) {
-    static const wr_queue_options opts = {.segment_bytes = 64 << 10, .block_bytes = 4 << 10, .sync_every_us = 200, .max_bytes = 256 << 10};
+    static const wr_queue_options opts = {
+        .segment_bytes = 64 << 10, .block_bytes = 4 << 10, .sync_every_us = 200, .max_bytes = 256 << 10};
     char *dir = temp_dir_fast();
     wr_queue *q = open_queue(dir, &opts);
     job p = {.q = q, .s = large, .from = 1, .to = 2000, .aborts = true}, r = p;
@@ -126,8 +133,8 @@ static void end_waits_over_max_bytes_until_release_or_stop(void **state) {
     }
     assert_true(at > 0 && at < 200);
     assert_int_equal(last_of(q, large), at);
-    check_range(q, large, 1, at);          /* everything ended is there for the reader ... */
-    OK(wr_queue_release(q, at, &err));     /* ... who can always make room */
+    check_range(q, large, 1, at);      /* everything ended is there for the reader ... */
+    OK(wr_queue_release(q, at, &err)); /* ... who can always make room */
     while (p.done <= at) usleep(100);
     wr_queue_stop(q);
     finish(&p);
@@ -205,7 +212,8 @@ static void a_huge_transaction_streams_with_bounded_memory(void **state) {
     for (uint64_t i = 0; i < n; i++) {
         OK(wr_queue_read(r, -1, &rec, &err));
         assert_int_equal(rec.payload.n, sizeof row);
-        for (size_t k = 0; k < sizeof row; k += 100) assert_memory_equal(rec.payload.p + k, &(uint32_t){(uint32_t)mix(i + k / 8)}, 4);
+        for (size_t k = 0; k < sizeof row; k += 100)
+            assert_memory_equal(rec.payload.p + k, &(uint32_t){(uint32_t)mix(i + k / 8)}, 4);
         if (i % 10000 == 0 && resident_kb() > most) most = resident_kb();
     }
     OK(wr_queue_read(r, -1, &rec, &err));
