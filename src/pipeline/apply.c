@@ -318,13 +318,13 @@ static wr_code on_ddl(wr_pipeline *p, const wr_queue_record *rec, wr_err *err) {
     WR_TRY(wr_ddl_decode(&rd, &d, err));
     wr_code rc = WR_OK;
     member *m = wr_u64map_get(p->members, d.table);
+    bool hidden = d.kind == WR_DDL_HIDDEN || (d.kind == WR_DDL_DROP && !m); /* a remembered table that never had rows here, or its end */
     /* A load starts from a lake in which everything before it is committed. */
-    if (d.kind != WR_DDL_HIDDEN && !p->in_tx && wr_lake_dirty(p->lake) && p->offset != p->committed_offset) rc = wr_apply_commit(p, err);
-    if (rc == WR_OK && d.kind != WR_DDL_HIDDEN && d.kind != WR_DDL_CREATE && !m)
+    if (!hidden && !p->in_tx && wr_lake_dirty(p->lake) && p->offset != p->committed_offset) rc = wr_apply_commit(p, err);
+    if (rc == WR_OK && !hidden && d.kind != WR_DDL_CREATE && !m)
         rc = wr_fail(err, WR_E_SCHEMA, WR_RETRY_NO, "a schema event for table %u (%s.%s), which no earlier record defines", d.table, d.db, d.name);
-    if (rc == WR_OK) {
+    if (rc == WR_OK && !hidden) {
         switch (d.kind) {
-        case WR_DDL_HIDDEN: break;
         case WR_DDL_CREATE: rc = on_create(p, &d, err); break;
         case WR_DDL_ALTER: rc = on_alter(p, m, &d, err); break;
         case WR_DDL_RENAME: rc = on_rename(p, m, &d, err); break;
@@ -333,9 +333,9 @@ static wr_code on_ddl(wr_pipeline *p, const wr_queue_record *rec, wr_err *err) {
         default: rc = wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "schema event of unknown kind %u", d.kind);
         }
     }
-    if (d.kind != WR_DDL_HIDDEN) p->in_tx = true;
+    if (!hidden) p->in_tx = true;
     if (rc != WR_OK) wr_err_in(err, "applying to %s.%s: %.120s", d.db, d.name, d.why ? d.why : "schema change");
-    else if (d.kind != WR_DDL_HIDDEN) wr_log(WR_LOG_INFO, "%s.%s: %.200s", d.db, d.name, d.why ? d.why : "new table");
+    else if (!hidden) wr_log(WR_LOG_INFO, "%s.%s: %.200s", d.db, d.name, d.why ? d.why : "new table");
     wr_ddl_clear(&d);
     return rc;
 }
