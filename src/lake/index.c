@@ -3,17 +3,22 @@
 #include <inttypes.h>
 #include "run.h"
 #include "weir/base/clock.h"
+#include "weir/base/log.h"
 #include "weir/base/mem.h"
 #include "weir/io.h"
 
 #define FANOUT 8 /* runs of one size class before they are merged */
 
 struct wr_index {
-    const wr_key_plan *plan; /* the table's */
+    wr_key_plan plan;        /* form and fingerprint only */
     char *dir;
     wr_run **runs;           /* oldest first */
     int n, cap;
     uint64_t stamp;          /* for file names; atomic */
+    /* Where the last search ended: deleting many equal rows of a table without a key must not walk over all dead ones each time. */
+    wr_key last_key;
+    int last_run;            /* -1 = none; any change of runs resets it */
+    uint64_t last_at;
 };
 
 wr_code wr_index_new(const wr_key_plan *plan, const char *dir, wr_index **ret_index, wr_err *err) {
@@ -21,8 +26,9 @@ wr_code wr_index_new(const wr_key_plan *plan, const char *dir, wr_index **ret_in
     wr_index *ix = wr_calloc(1, sizeof *ix);
     if (ix) ix->dir = wr_strdup(dir);
     if (!ix || !ix->dir) return wr_index_free(ix), wr_nomem(err, "index", sizeof *ix);
-    ix->plan = plan;
+    ix->plan.form = plan->form, ix->plan.fingerprint = plan->fingerprint;
     ix->stamp = (uint64_t)wr_now_us();
+    ix->last_run = -1;
     *ret_index = ix;
     return WR_OK;
 }
@@ -35,8 +41,13 @@ void wr_index_free(wr_index *ix) {
     wr_free(ix);
 }
 
+/* Names sort by age. After a step back of the clock a name may exist already: the next ones do not. */
 char *wr_index_run_path(wr_index *ix) {
-    return wr_asprintf("%s/%016" PRIx64 ".run", ix->dir, __atomic_add_fetch(&ix->stamp, 1, __ATOMIC_RELAXED));
+    for (;;) {
+        char *path = wr_asprintf("%s/%016" PRIx64 ".run", ix->dir, __atomic_add_fetch(&ix->stamp, 1, __ATOMIC_RELAXED));
+        if (!path || !wr_file_exists(path)) return path;
+        wr_free(path);
+    }
 }
 
 static int size_class(uint64_t n) {
@@ -45,41 +56,51 @@ static int size_class(uint64_t n) {
     return c;
 }
 
+/* The newest runs that are not larger than the last one by class. */
+static int mergeable(const wr_index *ix) {
+    int cls = ix->n ? size_class(ix->runs[ix->n - 1]->n) : 0, from = ix->n;
+    while (from > 0 && size_class(ix->runs[from - 1]->n) <= cls) from--;
+    return from;
+}
+
 /* Merges the newest runs while FANOUT of them are of one class: as in any log-structured index, every entry is rewritten once per class. */
 static wr_code settle(wr_index *ix, wr_err *err) {
     for (;;) {
-        if (ix->n < FANOUT) return WR_OK;
-        int cls = 0, from = ix->n;
-        for (int i = ix->n - 1; i >= 0; i--) {
-            int c = size_class(ix->runs[i]->n);
-            if (i == ix->n - 1) cls = c;
-            if (c > cls) break;
-            from = i;
-        }
+        int from = mergeable(ix);
         if (ix->n - from < FANOUT) return WR_OK;
         WR_AUTO char *path = wr_index_run_path(ix);
         if (!path) return wr_nomem(err, "index run path", 64);
         wr_run *merged;
-        WR_TRY(wr_run_merge(ix->plan, ix->runs + from, ix->n - from, path, &merged, err));
+        WR_TRY(wr_run_merge(&ix->plan, ix->runs + from, ix->n - from, path, &merged, err));
         for (int i = from; i < ix->n; i++) wr_run_free(ix->runs[i], true);
         ix->n = from;
-        ix->runs[ix->n++] = merged;
+        if (merged->n) ix->runs[ix->n++] = merged;
+        else wr_run_free(merged, true);
     }
 }
 
-wr_code wr_index_add(wr_index *ix, wr_run *run, wr_err *err) {
-    if (run->n == 0) return wr_run_free(run, true), WR_OK;
-    if (ix->n == ix->cap) {
-        int cap = ix->cap ? ix->cap * 2 : 16;
-        wr_run **r = wr_realloc(ix->runs, (size_t)cap * sizeof *r);
-        if (!r) return wr_run_free(run, false), wr_nomem(err, "index", (unsigned)cap * sizeof *r);
-        ix->runs = r, ix->cap = cap;
+wr_code wr_index_reserve(wr_index *ix, wr_err *err) {
+    if (ix->n < ix->cap) return WR_OK;
+    int cap = ix->cap ? ix->cap * 2 : 16;
+    wr_run **r = wr_realloc(ix->runs, (size_t)cap * sizeof *r);
+    if (!r) return wr_nomem(err, "index", (unsigned)cap * sizeof *r);
+    ix->runs = r, ix->cap = cap;
+    return WR_OK;
+}
+
+void wr_index_add(wr_index *ix, wr_run *run) {
+    wr_err err = WR_ERR_INIT;
+    ix->last_run = -1;
+    if (run->n == 0) {
+        wr_run_free(run, true);
+        return;
     }
     ix->runs[ix->n++] = run;
-    return settle(ix, err);
+    if (settle(ix, &err) != WR_OK) wr_log(WR_LOG_DEBUG, "index runs stay unmerged for now: %s", err.msg);
 }
 
 void wr_index_drop_file(wr_index *ix, uint32_t fileno) {
+    ix->last_run = -1;
     for (int i = 0; i < ix->n; i++) {
         wr_run *r = ix->runs[i];
         bool live = false;
@@ -88,22 +109,25 @@ void wr_index_drop_file(wr_index *ix, uint32_t fileno) {
             live |= r->bind[f] != WR_NO_FILE;
         }
         if (live) continue;
-        /* the file may still be live in the last commit: the run stays on disk until the next open finds it useless */
-        wr_run_free(r, false);
+        wr_run_free(r, true); /* should the removal never be committed, the next open reads the keys from the file again */
         memmove(ix->runs + i, ix->runs + i + 1, (size_t)(ix->n - i - 1) * sizeof *ix->runs);
         ix->n--, i--;
     }
 }
 
 bool wr_index_find(wr_index *ix, wr_key key, bool (*visit)(void *ctx, uint32_t file, uint32_t row), void *ctx) {
-    for (int i = ix->n - 1; i >= 0; i--) {
+    bool again = ix->last_run >= 0 && wr_key_eq(ix->last_key, key);
+    for (int i = again ? ix->last_run : ix->n - 1; i >= 0; i--) {
         const wr_run *r = ix->runs[i];
-        for (uint64_t k = wr_run_seek(r, key); k < r->n; k++) {
+        for (uint64_t k = again ? ix->last_at : wr_run_seek(r, key); k < r->n; k++) {
             wr_run_entry e = wr_run_get(r, k);
             if (!wr_key_eq(e.key, key)) break;
             uint32_t file = r->bind[e.file];
-            if (file != WR_NO_FILE && visit(ctx, file, e.row)) return true;
+            if (file == WR_NO_FILE || !visit(ctx, file, e.row)) continue;
+            ix->last_key = key, ix->last_run = i, ix->last_at = k;
+            return true;
         }
+        again = false;
     }
     return false;
 }
@@ -113,3 +137,5 @@ uint64_t wr_index_entries(const wr_index *ix) {
     for (int i = 0; i < ix->n; i++) n += ix->runs[i]->n;
     return n;
 }
+
+int wr_index_runs(const wr_index *ix) { return ix->n; }

@@ -23,6 +23,10 @@ typedef struct wr_key_plan {
     uint8_t *kinds;         /* [ncols] wr_kind */
     int *ord;               /* [ncols] position in the key, -1 */
     uint64_t fingerprint;   /* of form, key columns' ids and kinds: a run made under another plan does not fit */
+    /* Shortcut of WR_KEY_U64: where the key is in a row whose columns up to it are not null; at 0 = there is none. */
+    uint32_t at;
+    uint8_t at_width, null_bytes;
+    uint64_t null_mask;
 } wr_key_plan;
 
 wr_code wr_key_plan_new(const wr_schema *s, wr_key_plan **ret_plan, wr_err *err);

@@ -7,7 +7,7 @@ struct wr_load_writer {
     wr_batch *batch;
     wr_key *keys;
     uint32_t cap;
-    struct wr_sealed *files; /* written, not handed over */
+    wr_sealed *files; /* written, not handed over */
     uint32_t nfiles;
 };
 
@@ -24,31 +24,52 @@ static void drop_sealed(wr_table *t) {
     t->nsealed = 0;
 }
 
+/* What a load begins with, made before the table is touched. */
+typedef struct beginning { char *info, *dir; wr_index *index; wr_map *by_path; wr_key_plan *plan; wr_pending *pending; } beginning;
+
+static void beginning_clear(beginning *b) {
+    wr_free(b->info), wr_free(b->dir);
+    wr_index_free(b->index);
+    wr_map_free(b->by_path, NULL);
+    wr_key_plan_free(b->plan);
+    wr_pending_free(b->pending);
+}
+
+static wr_code prepare(const wr_table *t, const wr_schema *schema, const char *info, beginning *b, wr_err *err) {
+    b->info = wr_strdup(info), b->dir = wr_table_index_dir(t);
+    b->by_path = wr_map_new(), b->pending = wr_pending_new();
+    if (!b->info || !b->dir || !b->by_path || !b->pending) return wr_nomem(err, "load", strlen(info));
+    WR_TRY(wr_key_plan_new(schema, &b->plan, err));
+    return wr_index_new(b->plan, b->dir, &b->index, err);
+}
+
 wr_code wr_table_load_begin(wr_table *t, const wr_schema *schema, const char *info, wr_err *err) {
-    if (has_changes(t) && !t->create && !t->restart)
+    /* Changes to a branch, or to a table that is not there yet, go with the content that they changed. */
+    if (has_changes(t) && !t->create && !t->loading)
         return wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "%s.%s: a load begins in a transaction that has changed the table", t->ns, t->name);
-    char *copy = wr_strdup(info);
-    if (!copy) return wr_nomem(err, "load info", strlen(info));
+    WR_CLEANUP(beginning_clear) beginning b = {0};
+    WR_TRY(prepare(t, schema, info, &b, err));
+    wr_schema *ref = wr_schema_ref(schema);
     wr_table_forget_content(t);
+    pthread_mutex_lock(&t->load_lock);
     drop_sealed(t);
+    pthread_mutex_unlock(&t->load_lock);
     wr_free(t->load_info);
-    t->load_info = copy;
-    WR_TRY(wr_table_set_schema(t, schema, err));
+    wr_schema_unref(t->schema);
+    wr_key_plan_free(t->plan);
+    wr_pending_free(t->pending);
+    t->load_info = WR_STEAL(b.info), t->schema = ref, t->plan = WR_STEAL(b.plan);
+    t->pending = WR_STEAL(b.pending), t->by_path = WR_STEAL(b.by_path), t->index = WR_STEAL(b.index);
     t->loading = t->restart = t->load_dirty = t->touched = t->schema_dirty = true;
     t->publish = false;
-    /* its content is empty by definition: nothing to read from the catalog */
-    if (!t->pending && !(t->pending = wr_pending_new())) return wr_nomem(err, "pending keys", 64);
-    if (!(t->by_path = wr_map_new())) return wr_nomem(err, "file list", 64);
-    WR_AUTO char *dir = wr_asprintf("%s/%s", t->lake->index_dir, wr_ice_uuid(t->ice));
-    if (!dir) return wr_nomem(err, "index folder", 64);
-    WR_TRY(wr_index_new(t->plan, dir, &t->index, err));
-    t->opened = true;
+    t->opened = true; /* empty by definition: nothing to read from the catalog */
     return WR_OK;
 }
 
 const char *wr_table_load_info(const wr_table *t) { return t->loading ? t->load_info : NULL; }
 
 wr_code wr_table_load_set_info(wr_table *t, const char *info, wr_err *err) {
+    if (!t->loading) return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "%s.%s: no load is under way", t->ns, t->name);
     char *copy = wr_strdup(info);
     if (!copy) return wr_nomem(err, "load info", strlen(info));
     wr_free(t->load_info);
@@ -63,7 +84,12 @@ wr_code wr_table_publish(wr_table *t, wr_err *err) {
     return WR_OK;
 }
 
+/* ------------------------------------------------------------------ writers */
 wr_code wr_load_writer_new(wr_table *t, wr_load_writer **ret_writer, wr_err *err) {
+    pthread_mutex_lock(&t->load_lock);
+    wr_code rc = t->loading ? wr_table_open_files(t, err) : wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "%s.%s: no load is under way", t->ns, t->name);
+    pthread_mutex_unlock(&t->load_lock);
+    WR_TRY(rc);
     wr_load_writer *w = wr_calloc(1, sizeof *w);
     if (!w) return wr_nomem(err, "load writer", sizeof *w);
     w->t = t;
@@ -101,26 +127,13 @@ wr_code wr_load_writer_append(wr_load_writer *w, wr_slice row, wr_err *err) {
 uint64_t wr_load_writer_bytes(const wr_load_writer *w) { return (w->batch ? wr_batch_bytes(w->batch) : 0) + (uint64_t)w->cap * sizeof(wr_key); }
 
 wr_code wr_load_writer_seal(wr_load_writer *w, wr_err *err) {
-    wr_table *t = w->t;
-    if (!w->batch) return WR_OK;
-    uint32_t n = wr_batch_rows(w->batch);
-    wr_ice_file *file;
-    WR_TRY(wr_table_write_batch(t, w->batch, &file, err));
-    wr_batch_free(w->batch);
-    w->batch = NULL;
-    WR_AUTO wr_run_entry *entries = wr_malloc((size_t)n * sizeof *entries);
-    WR_AUTO char *run_path = wr_index_run_path(t->index);
-    if (!entries || !run_path) return wr_ice_file_free(file), wr_nomem(err, "index run", (size_t)n * sizeof *entries);
-    for (uint32_t i = 0; i < n; i++) entries[i] = (wr_run_entry){w->keys[i], 0, i};
-    reset(w);
-    const char *paths[1] = {file->path};
-    wr_run *run;
-    wr_code rc = wr_run_build(t->plan, entries, n, paths, 1, run_path, &run, err);
-    if (rc != WR_OK) return wr_ice_file_free(file), rc;
-    struct wr_sealed *more = wr_realloc(w->files, ((size_t)w->nfiles + 1) * sizeof *more);
-    if (!more) return wr_ice_file_free(file), wr_run_free(run, true), wr_nomem(err, "sealed files", (w->nfiles + 1) * sizeof *more);
+    if (!w->batch || !wr_batch_rows(w->batch)) return WR_OK;
+    wr_sealed *more = wr_realloc(w->files, ((size_t)w->nfiles + 1) * sizeof *more);
+    if (!more) return wr_nomem(err, "sealed files", (w->nfiles + 1) * sizeof *more);
     w->files = more;
-    w->files[w->nfiles++] = (struct wr_sealed){file, run};
+    WR_TRY(wr_table_write_rows(w->t, w->t->plan, w->batch, w->keys, w->t->index, &w->files[w->nfiles], err));
+    w->nfiles++;
+    reset(w); /* only now: a failed seal can be tried again */
     return WR_OK;
 }
 
@@ -131,7 +144,7 @@ wr_code wr_load_writer_hand_over(wr_load_writer *w, wr_err *err) {
     pthread_mutex_lock(&t->load_lock);
     uint32_t need = t->nsealed + w->nfiles;
     if (need > t->sealed_cap) {
-        struct wr_sealed *s = wr_realloc(t->sealed, (size_t)need * 2 * sizeof *s);
+        wr_sealed *s = wr_realloc(t->sealed, (size_t)need * 2 * sizeof *s);
         if (s) t->sealed = s, t->sealed_cap = need * 2;
         else rc = wr_nomem(err, "sealed files", (size_t)need * 2 * sizeof *s);
     }
@@ -143,17 +156,20 @@ wr_code wr_load_writer_hand_over(wr_load_writer *w, wr_err *err) {
     return rc;
 }
 
-/* Moves sealed files among the table's own. Lock held by the caller. */
+/* Moves sealed files among the table's own. What could not be moved stays sealed for the next attempt. */
 wr_code wr_table_take_sealed(wr_table *t, wr_err *err) {
     wr_code rc = WR_OK;
-    for (uint32_t i = 0; i < t->nsealed; i++) {
-        uint32_t no;
-        struct wr_sealed s = t->sealed[i];
+    uint32_t n = 0, no;
+    for (; n < t->nsealed; n++) {
+        wr_sealed s = t->sealed[n];
+        rc = wr_index_reserve(t->index, err);
         if (rc == WR_OK) rc = wr_table_add_file(t, s.file, false, &no, err);
-        else wr_ice_file_free(s.file);
-        if (rc == WR_OK) wr_run_bind(s.run, 0, no), rc = wr_index_add(t->index, s.run, err), t->touched = true;
-        else wr_run_free(s.run, true);
+        if (rc != WR_OK) break;
+        wr_run_bind(s.run, 0, no);
+        wr_index_add(t->index, s.run);
+        t->touched = true;
     }
-    t->nsealed = 0;
+    if (n) memmove(t->sealed, t->sealed + n, (t->nsealed - n) * sizeof *t->sealed);
+    t->nsealed -= n;
     return rc;
 }

@@ -32,8 +32,8 @@ void wr_pending_clear(wr_pending *p) {
     memset(p, 0, sizeof *p);
 }
 
-/* The slot that holds the key, or the one where it belongs. GONE slots keep their key reachable through `keys` of no row, so a
- * popped key's slot is found again only by running over it; they are dropped when the table grows. */
+/* The slot that holds the key, or the one where it belongs. GONE slots keep the way to keys behind them; they are reused for a new key that
+ * passes them, and dropped when the table is laid out anew. */
 static uint32_t slot_of(const wr_pending *p, wr_key key, bool *found) {
     uint32_t i = (uint32_t)mix(key) & p->mask, free_slot = UINT32_MAX;
     for (;; i = (i + 1) & p->mask) {
@@ -65,7 +65,8 @@ static bool rehash(wr_pending *p, uint32_t size) {
 
 bool wr_pending_add(wr_pending *p, wr_key key, uint32_t row) {
     if (row >= p->cap) {
-        uint32_t cap = p->cap ? p->cap * 2 : 64;
+        uint32_t cap = p->cap ? p->cap : 64;
+        while (cap <= row) cap *= 2; /* rows whose add failed are passed over */
         wr_key *k = wr_realloc(p->keys, (size_t)cap * sizeof *k);
         if (!k) return false;
         p->keys = k;
@@ -98,16 +99,17 @@ uint32_t wr_pending_find(const wr_pending *p, wr_key key) {
     return found ? p->slots[s] : WR_NO_ROW;
 }
 
-void wr_pending_pop(wr_pending *p, wr_key key) {
-    if (!p->slots) return;
+uint32_t wr_pending_pop(wr_pending *p, wr_key key) {
+    if (!p->slots) return WR_NO_ROW;
     bool found;
     uint32_t s = slot_of(p, key, &found);
-    if (!found) return;
-    uint32_t older = p->older[p->slots[s]];
+    if (!found) return WR_NO_ROW;
+    uint32_t row = p->slots[s], older = p->older[row];
     p->slots[s] = older == WR_NO_ROW ? GONE : older;
+    return row;
 }
 
-wr_key wr_pending_key(const wr_pending *p, uint32_t row) { return p->keys[row]; }
+const wr_key *wr_pending_keys(const wr_pending *p) { return p->keys; }
 
 size_t wr_pending_bytes(const wr_pending *p) {
     return (size_t)p->cap * (sizeof(wr_key) + sizeof(uint32_t)) + (p->slots ? ((size_t)p->mask + 1) * sizeof(uint32_t) : 0);

@@ -2,6 +2,7 @@
 #include <roaring/roaring.h>
 #include <stdlib.h>
 #include "iceberg/ice.h"
+#include "weir/base/map.h"
 #include "weir/base/mem.h"
 #include "weir/lake.h"
 
@@ -11,6 +12,7 @@ struct wr_lake_view {
     wr_sql_table *tables;
     wr_table_health *health;
     int n, cap;
+    bool listed;
 };
 
 wr_code wr_lake_view_open(const char *catalog_path, wr_lake_view **ret_view, wr_err *err) {
@@ -51,78 +53,129 @@ static wr_code positions(roaring_bitmap_t *bm, wr_sql_file *f, wr_err *err) {
     return WR_OK;
 }
 
-static wr_code fill_files(wr_lake_view *v, wr_sql_table *t, wr_table_health *h, wr_ice_file **files, int n, wr_err *err) {
-    wr_sql_file *out = wr_calloc((size_t)n + 1, sizeof *out);
-    if (!out) return wr_nomem(err, "file list", (size_t)n * sizeof *out);
-    t->files = out;
-    for (int i = 0; i < n; i++) {
-        if (files[i]->content != WR_ICE_DATA) {
-            h->delete_files++;
-            continue;
-        }
-        wr_sql_file *f = &out[t->nfiles++];
-        char *local;
-        WR_TRY(wr_ice_local_path(files[i]->path, &local, err));
-        f->path = local;
-        roaring_bitmap_t *dead = NULL;
-        wr_code rc = WR_OK;
-        for (int d = 0; rc == WR_OK && d < n; d++) {
-            if (files[d]->content == WR_ICE_DATA || (files[d]->referenced && strcmp(files[d]->referenced, files[i]->path))) continue;
-            void *bm = NULL;
-            if (files[d]->content == WR_ICE_EQ_DELETES)
-                rc = wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "%s.%s has equality deletes, which Weir never writes; read it with another engine", t->ns, t->name);
-            else rc = wr_ice_read_deletes(v->engine, files[d], files[i]->path, &bm, err);
-            if (rc != WR_OK) break;
-            if (dead) roaring_bitmap_or_inplace(dead, bm), roaring_bitmap_free(bm);
-            else dead = bm;
-        }
-        if (rc == WR_OK && dead) rc = positions(dead, f, err);
-        if (dead) roaring_bitmap_free(dead);
-        WR_TRY(rc);
-        h->data_files++, h->data_bytes += files[i]->bytes;
-        h->rows += files[i]->records - f->ndeleted, h->deleted_rows += f->ndeleted;
+/* ------------------------------------------------------------------ the files of one table */
+typedef struct file_set {
+    wr_lake_view *v;
+    wr_ice_file **files;
+    int n;
+    roaring_bitmap_t **dead;  /* [n] by data file */
+    wr_map *by_path;          /* data file -> index + 1 */
+} file_set;
+
+static void file_set_clear(file_set *s) {
+    for (int i = 0; i < s->n; i++) {
+        wr_ice_file_free(s->files[i]);
+        if (s->dead && s->dead[i]) roaring_bitmap_free(s->dead[i]);
+    }
+    wr_free(s->files), wr_free(s->dead);
+    wr_map_free(s->by_path, NULL);
+}
+
+static wr_code add_deletes(file_set *s, const wr_ice_file *del, int data, wr_err *err) {
+    void *bm = NULL;
+    WR_TRY(wr_ice_read_deletes(s->v->engine, del, s->files[data]->path, &bm, err));
+    if (s->dead[data]) roaring_bitmap_or_inplace(s->dead[data], bm), roaring_bitmap_free(bm);
+    else s->dead[data] = bm;
+    return WR_OK;
+}
+
+static wr_code collect_deletes(file_set *s, wr_err *err) {
+    s->dead = wr_calloc((size_t)s->n + 1, sizeof *s->dead);
+    s->by_path = wr_map_new();
+    if (!s->dead || !s->by_path) return wr_nomem(err, "file list", (size_t)s->n * sizeof *s->dead);
+    for (int i = 0; i < s->n; i++)
+        if (s->files[i]->content == WR_ICE_DATA && !wr_map_put(s->by_path, wr_slice_str(s->files[i]->path), (void *)((uintptr_t)i + 1)))
+            return wr_nomem(err, "file list", 64);
+    for (int d = 0; d < s->n; d++) {
+        const wr_ice_file *del = s->files[d];
+        if (del->content == WR_ICE_DATA) continue;
+        if (del->content == WR_ICE_EQ_DELETES)
+            return wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "it has equality deletes, which Weir never writes; read it with another engine");
+        uintptr_t one = del->referenced ? (uintptr_t)wr_map_get(s->by_path, wr_slice_str(del->referenced)) : 0;
+        if (one) WR_TRY(add_deletes(s, del, (int)one - 1, err));
+        for (int i = 0; !del->referenced && i < s->n; i++)
+            if (s->files[i]->content == WR_ICE_DATA) WR_TRY(add_deletes(s, del, i, err));
     }
     return WR_OK;
 }
 
+static wr_code fill_files(file_set *s, wr_sql_table *t, wr_table_health *h, wr_err *err) {
+    WR_TRY(collect_deletes(s, err));
+    wr_sql_file *out = wr_calloc((size_t)s->n + 1, sizeof *out);
+    if (!out) return wr_nomem(err, "file list", (size_t)s->n * sizeof *out);
+    t->files = out;
+    for (int i = 0; i < s->n; i++) {
+        if (s->files[i]->content != WR_ICE_DATA) {
+            h->delete_files++;
+            continue;
+        }
+        char *local;
+        wr_sql_file *f = &out[t->nfiles];
+        WR_TRY(wr_ice_local_path(s->files[i]->path, &local, err));
+        f->path = local;
+        t->nfiles++;
+        if (s->dead[i]) WR_TRY(positions(s->dead[i], f, err));
+        h->data_files++, h->data_bytes += s->files[i]->bytes;
+        h->rows += s->files[i]->records - f->ndeleted, h->deleted_rows += f->ndeleted;
+    }
+    return WR_OK;
+}
+
+/* ------------------------------------------------------------------ tables */
+static wr_code more_room(wr_lake_view *v, wr_err *err) {
+    if (v->n < v->cap) return WR_OK;
+    int cap = v->cap ? v->cap * 2 : 16;
+    wr_sql_table *t = wr_realloc(v->tables, (size_t)cap * sizeof *t);
+    if (t) v->tables = t;
+    wr_table_health *h = t ? wr_realloc(v->health, (size_t)cap * sizeof *h) : NULL;
+    if (!h) return wr_nomem(err, "table list", (size_t)cap * sizeof *h);
+    v->health = h, v->cap = cap;
+    return WR_OK;
+}
+
+static wr_code read_table(wr_lake_view *v, const wr_ice_table *ice, const char *ns, const char *name, wr_sql_table *t, wr_table_health *h, wr_err *err) {
+    t->ns = wr_strdup(ns), t->name = wr_strdup(name);
+    if (!t->ns || !t->name) return wr_nomem(err, "table name", 64);
+    *h = (wr_table_health){.ns = t->ns, .name = t->name, .format_version = wr_ice_format_version(ice), .snapshots = (uint64_t)wr_ice_snapshot_count(ice),
+                           .loading = wr_ice_ref(ice, WR_ICE_LOAD) >= 0};
+    wr_schema *s = NULL;
+    WR_TRY(wr_ice_schema(ice, &s, err));
+    t->schema = s;
+    int64_t head = wr_ice_ref(ice, WR_ICE_MAIN);
+    if (head < 0) return WR_OK;
+    h->committed_us = wr_ice_snapshot_time_us(ice, head);
+    WR_CLEANUP(file_set_clear) file_set files = {.v = v};
+    WR_TRY(wr_ice_live_files(ice, head, &files.files, &files.n, err));
+    return fill_files(&files, t, h, err);
+}
+
+/* A table of others that we do not understand is left out: it must not hide ours. One that went meanwhile is no table any more. */
 static wr_code add_table(void *ctx, const char *ns, const char *name, const char *metadata_location, wr_err *err) {
     wr_lake_view *v = ctx;
-    if (v->n == v->cap) {
-        int cap = v->cap ? v->cap * 2 : 16;
-        wr_sql_table *t = wr_realloc(v->tables, (size_t)cap * sizeof *t);
-        if (t) v->tables = t;
-        wr_table_health *h = t ? wr_realloc(v->health, (size_t)cap * sizeof *h) : NULL;
-        if (!h) return wr_nomem(err, "table list", (size_t)cap * sizeof *h);
-        v->health = h, v->cap = cap;
-    }
-    wr_ice_table *ice;
-    WR_TRY(wr_ice_load_file(metadata_location, &ice, err));
-    wr_sql_table *t = &v->tables[v->n];
-    wr_table_health *h = &v->health[v->n];
-    memset(t, 0, sizeof *t), memset(h, 0, sizeof *h);
-    v->n++;
-    t->ns = wr_strdup(ns), t->name = wr_strdup(name);
-    h->ns = t->ns, h->name = t->name;
-    h->format_version = wr_ice_format_version(ice);
-    h->snapshots = (uint64_t)wr_ice_snapshot_count(ice);
-    h->loading = wr_ice_ref(ice, WR_ICE_LOAD) >= 0;
-    int64_t head = wr_ice_ref(ice, WR_ICE_MAIN);
-    if (head >= 0) h->committed_us = wr_ice_snapshot_time_us(ice, head);
-    wr_schema *s = NULL;
-    wr_ice_file **files = NULL;
-    int n = 0;
-    wr_code rc = t->ns && t->name ? wr_ice_schema(ice, &s, err) : wr_nomem(err, "table name", 64);
-    t->schema = s;
-    if (rc == WR_OK && head >= 0) rc = wr_ice_live_files(ice, head, &files, &n, err);
-    if (rc == WR_OK) rc = fill_files(v, t, h, files, n, err);
-    for (int i = 0; i < n; i++) wr_ice_file_free(files[i]);
-    wr_free(files);
+    wr_ice_table *ice = NULL;
+    wr_err e = WR_ERR_INIT;
+    WR_TRY(more_room(v, err));
+    wr_code rc = wr_ice_load(v->catalog, ns, name, &ice, &e);
+    if (rc == WR_E_NOTFOUND) return WR_OK;
+    bool ours = rc == WR_OK && wr_ice_property(ice, "weir.pipeline");
+    wr_sql_table t = {0};
+    wr_table_health h = {0};
+    if (rc == WR_OK) rc = read_table(v, ice, ns, name, &t, &h, &e);
     wr_ice_table_free(ice);
-    return rc == WR_OK ? WR_OK : wr_err_in(err, "lake table %s.%s", ns, name);
+    if (rc == WR_OK) return v->tables[v->n] = t, v->health[v->n++] = h, WR_OK;
+    free_table(&t);
+    if (!ours && rc == WR_E_UNSUPPORTED) return WR_OK;
+    *err = e;
+    return wr_err_in(err, "lake table %s.%s", ns, name);
 }
 
 wr_code wr_lake_view_tables(wr_lake_view *v, const wr_sql_table **ret_tables, const wr_table_health **ret_health, int *ret_n, wr_err *err) {
-    if (!v->n) WR_TRY(wr_ice_catalog_each(v->catalog, add_table, v, err));
+    if (!v->listed) {
+        for (int i = 0; i < v->n; i++) free_table(&v->tables[i]); /* of an attempt that failed */
+        v->n = 0;
+        WR_TRY(wr_ice_catalog_each(v->catalog, add_table, v, err));
+        v->listed = true;
+    }
     *ret_tables = v->tables, *ret_health = v->health, *ret_n = v->n;
     return WR_OK;
 }

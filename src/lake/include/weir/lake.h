@@ -44,7 +44,7 @@ wr_code wr_lake_progress(wr_lake *l, uint64_t *ret_offset, wr_pos *ret_pos, int6
 wr_table *wr_lake_table(wr_lake *l, uint32_t table_id);
 wr_code wr_lake_each(wr_lake *l, wr_code (*fn)(void *ctx, wr_table *t, wr_err *err), void *ctx, wr_err *err);
 /* A new empty table, in the catalog with the next commit. A table of that name which is not ours, or of another pipeline: WR_E_EXISTS with
- * the way out. A dropped-and-kept table of ours with that name is moved aside to "<name>__dropped_<UTC time>". */
+ * the way out. A dropped-and-kept table of ours with that name is moved aside to "<name>__dropped_<UTC time>" in the same commit. */
 wr_code wr_lake_create(wr_lake *l, uint32_t table_id, const char *ns, const char *name, const wr_schema *schema, wr_table **ret_table, wr_err *err);
 
 uint32_t wr_table_id(const wr_table *t);
@@ -57,7 +57,9 @@ typedef enum wr_apply_mode {
     WR_APPLY_STRICT, /* counted as anomaly: insert replaces, missing old rows are passed over */
     WR_APPLY_REPLAY, /* expected: the snapshot may already hold it */
 } wr_apply_mode;
-/* before/after are rows of wr_table_schema. Writes files when limits are reached, never commits. */
+/* before/after are rows of wr_table_schema. Writes files when limits are reached, never commits. After an error of this or another function
+ * that changes a table, what the table gathered since the last commit is not defined: close and open the lake. Exceptions: WR_E_INVAL,
+ * WR_E_EXISTS and WR_E_UNSUPPORTED are found before anything has changed. */
 wr_code wr_table_apply(wr_table *t, wr_apply_mode mode, wr_op op, wr_slice before, wr_slice after, wr_err *err);
 
 /* New schema for what follows; columns are matched by id. fill: old rows get `initial` of the columns that are new (their files are
@@ -66,7 +68,7 @@ wr_code wr_table_alter(wr_table *t, const wr_schema *schema, bool fill, wr_err *
 wr_code wr_table_truncate(wr_table *t, wr_err *err);
 /* Deletes every row whose first `n` columns (WR_STRING) equal vals: a shard leaving a merged table. */
 wr_code wr_table_delete_prefix(wr_table *t, const char *const *vals, int n, wr_err *err);
-/* In the catalog with the next commit. Names may be swapped among tables within one commit. */
+/* In the catalog with the next commit. Names may be swapped among tables within one commit. A kept table is moved aside as for wr_lake_create. */
 wr_code wr_table_rename(wr_table *t, const char *ns, const char *name, wr_err *err);
 typedef enum wr_drop_mode { WR_DROP_KEEP /* table stays readable, takes no more changes */, WR_DROP_MIRROR /* leaves the catalog */ } wr_drop_mode;
 wr_code wr_table_drop(wr_table *t, wr_drop_mode mode, wr_err *err); /* t is gone after the next commit; not usable after this call */
@@ -74,7 +76,8 @@ wr_code wr_table_drop(wr_table *t, wr_drop_mode mode, wr_err *err); /* t is gone
 /* ------------------------------------------------------------------ loads: filling a table from a snapshot, beside its main branch */
 /* Until published, the table's commits go to branch "weir-load" and main keeps what it has (nothing, for a new table). `info` is the
  * pipeline's own text (JSON), kept in each branch commit's summary: what was loaded so far travels with the data. */
-/* Starts a load: the table's new content begins empty, with this schema. Committed (with other tables, at that offset) by the next wr_lake_commit. */
+/* Starts a load: the table's new content begins empty, with this schema. WR_E_UNSUPPORTED when the table has changes of rows that were not committed
+ * to main. Committed (with other tables, at that offset) by the next wr_lake_commit. */
 wr_code wr_table_load_begin(wr_table *t, const wr_schema *schema, const char *info, wr_err *err);
 const char *wr_table_load_info(const wr_table *t); /* of the branch head; NULL = no load under way */
 /* Changes the info kept by later commits of the load. */
@@ -96,9 +99,10 @@ wr_code wr_table_load_commit(wr_table *t, const char *info, wr_err *err);
 wr_code wr_table_publish(wr_table *t, wr_err *err);
 
 /* ------------------------------------------------------------------ commit */
-/* Makes everything applied so far visible: one catalog transaction for all tables touched. On WR_E_CONFLICT (a foreign commit) it has
- * reloaded and retried within; an error leaves the lake as before the call or, when the outcome is unknown, says so. Nothing to write and the same offset: does
- * nothing. Nothing to write and a new offset: only progress moves (cheap). */
+/* Makes everything applied so far visible: one catalog transaction for all tables touched. An error leaves catalog and lake as before the
+ * call, so that it can be tried again; with WR_RETRY_AFTER_RELOAD (WR_E_CONFLICT: a foreign commit; else: the outcome is unknown) only after
+ * closing and opening the lake, whose progress then says from where to apply again. Opening takes in what others committed. Nothing to write
+ * and the same offset: does nothing. Nothing to write and a new offset: only progress moves (cheap). */
 wr_code wr_lake_commit(wr_lake *l, uint64_t offset, const wr_pos *pos, int64_t event_time_us, wr_err *err);
 bool wr_lake_dirty(const wr_lake *l);         /* something would be written */
 uint64_t wr_lake_pending_bytes(const wr_lake *l);

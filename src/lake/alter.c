@@ -1,0 +1,187 @@
+/* Changes to a table as a whole: its schema, all its rows, the rows of one shard. */
+#include "table.h"
+#include "weir/base/mem.h"
+
+/* ------------------------------------------------------------------ rewriting */
+typedef struct rewrite {
+    wr_table *t;
+    const wr_schema *schema;
+    const wr_key_plan *plan;
+    wr_index *index;           /* of the new files */
+    const roaring_bitmap_t *dead;
+    wr_batch *batch;
+    wr_key *keys; uint32_t cap;
+    wr_sealed *out; uint32_t nout;
+} rewrite;
+
+static void rewrite_clear(rewrite *w) {
+    for (uint32_t i = 0; i < w->nout; i++) wr_ice_file_free(w->out[i].file), wr_run_free(w->out[i].run, true);
+    wr_free(w->out);
+    wr_batch_free(w->batch);
+    wr_free(w->keys);
+    wr_index_free(w->index);
+}
+
+static wr_code spill(rewrite *w, wr_err *err) {
+    if (!w->batch || !wr_batch_rows(w->batch)) return WR_OK;
+    wr_sealed *o = wr_realloc(w->out, ((size_t)w->nout + 1) * sizeof *o);
+    if (!o) return wr_nomem(err, "list of rewritten files", ((size_t)w->nout + 1) * sizeof *o);
+    w->out = o;
+    WR_TRY(wr_table_write_rows(w->t, w->plan, w->batch, w->keys, w->index, &w->out[w->nout], err));
+    w->nout++;
+    wr_batch_free(w->batch);
+    w->batch = NULL;
+    return WR_OK;
+}
+
+static wr_code rewrite_row(void *ctx, uint64_t pos, wr_slice row, wr_err *err) {
+    rewrite *w = ctx;
+    if (w->dead && roaring_bitmap_contains(w->dead, (uint32_t)pos)) return WR_OK;
+    if (!w->batch) WR_TRY(wr_batch_new(w->schema, &w->batch, err));
+    uint32_t at = wr_batch_rows(w->batch);
+    if (at == w->cap) {
+        uint32_t cap = w->cap ? w->cap * 2 : 1024;
+        wr_key *k = wr_realloc(w->keys, (size_t)cap * sizeof *k);
+        if (!k) return wr_nomem(err, "keys", (size_t)cap * sizeof *k);
+        w->keys = k, w->cap = cap;
+    }
+    WR_TRY(wr_key_of(w->plan, row, &w->keys[at], err));
+    WR_TRY(wr_batch_append(w->batch, row, err));
+    return wr_batch_bytes(w->batch) + (size_t)w->cap * sizeof(wr_key) > w->t->lake->file_bytes ? spill(w, err) : WR_OK;
+}
+
+/* Every live row of every file is written anew; columns that a file lacks get their initial value. */
+static wr_code rewrite_files(rewrite *w, wr_err *err) {
+    wr_table *t = w->t;
+    for (uint32_t i = 0; i < t->nfiles; i++) {
+        if (!t->files[i].ice) continue;
+        WR_AUTO char *local = NULL;
+        wr_parquet_read_options o = {.fill_initial = true};
+        w->dead = t->files[i].dead;
+        WR_TRY(wr_ice_local_path(t->files[i].ice->path, &local, err));
+        WR_TRY(wr_parquet_read(t->lake->engine, local, w->schema, &o, rewrite_row, w, err));
+    }
+    return spill(w, err);
+}
+
+/* ------------------------------------------------------------------ schema */
+static void take_schema(wr_table *t, const wr_schema *schema, wr_key_plan *plan) {
+    wr_key_plan_free(t->plan);
+    t->plan = plan;
+    wr_schema *ref = wr_schema_ref(schema);
+    wr_schema_unref(t->schema);
+    t->schema = ref;
+    t->schema_dirty = t->touched = true;
+}
+
+/* Takes the new files in place of the old ones. */
+static wr_code swap_files(rewrite *w, wr_err *err) {
+    wr_table *t = w->t;
+    uint32_t no;
+    WR_TRY(wr_table_reserve_gone(t, t->nfiles * 2, err));
+    for (uint32_t i = 0; i < t->nfiles; i++) WR_TRY(wr_table_remove_file(t, i, err));
+    wr_index_free(t->index);
+    t->index = WR_STEAL(w->index);
+    for (uint32_t i = 0; i < w->nout; i++) {
+        wr_sealed s = w->out[i];
+        WR_TRY(wr_index_reserve(t->index, err));
+        WR_TRY(wr_table_add_file(t, s.file, false, &no, err));
+        w->out[i] = (wr_sealed){0};
+        wr_run_bind(s.run, 0, no);
+        wr_index_add(t->index, s.run);
+    }
+    return WR_OK;
+}
+
+static wr_code fill(wr_table *t, const wr_schema *schema, wr_key_plan *plan, wr_err *err) {
+    WR_CLEANUP(rewrite_clear) rewrite w = {.t = t, .schema = schema, .plan = plan};
+    WR_AUTO char *dir = wr_table_index_dir(t);
+    if (!dir) return wr_nomem(err, "index folder", 64);
+    WR_TRY(wr_index_new(plan, dir, &w.index, err));
+    WR_TRY(rewrite_files(&w, err));
+    return swap_files(&w, err);
+}
+
+static bool has_rows(const wr_table *t) { return t->nfiles > t->nfree || (t->batch && wr_batch_live_rows(t->batch)); }
+
+/* What cannot be done by metadata and rewriting; said before anything has changed, for the caller may load the table anew instead. */
+static wr_code check_alter(const wr_table *t, const wr_schema *s, bool fills, wr_err *err) {
+    char a[32], b[32];
+    for (int i = 0; i < s->ncols; i++) {
+        const wr_column *c = &s->cols[i];
+        int j = wr_schema_find_id(t->schema, c->id);
+        const wr_column *old = j < 0 ? NULL : &t->schema->cols[j];
+        if (old && !wr_type_eq(old->type, c->type) && !wr_type_promotes(old->type, c->type))
+            return wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "lake table %s.%s: column %s cannot change from %s to %s without reading the table again", t->ns,
+                           t->name, c->name, wr_type_name(old->type, a), wr_type_name(c->type, b));
+        if (!old && c->key_ord && has_rows(t) && !(fills && (c->has_initial || c->nullable)))
+            return wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "lake table %s.%s: old rows have no value of the new key column %s", t->ns, t->name, c->name);
+    }
+    return WR_OK;
+}
+
+wr_code wr_table_alter(wr_table *t, const wr_schema *schema, bool fills, wr_err *err) {
+    WR_TRY(wr_table_open_files(t, err));
+    WR_TRY(check_alter(t, schema, fills, err));
+    wr_key_plan *plan;
+    WR_TRY(wr_key_plan_new(schema, &plan, err));
+    wr_code rc = wr_table_flush(t, err);
+    if (rc == WR_OK && fills) {
+        rc = fill(t, schema, plan, err);
+    } else if (rc == WR_OK && plan->fingerprint != t->plan->fingerprint) {
+        wr_index *ix;
+        rc = wr_table_build_index(t, schema, plan, &ix, err);
+        if (rc == WR_OK) wr_index_free(t->index), t->index = ix;
+    }
+    if (rc == WR_E_CORRUPT) err->code = WR_E_UNSUPPORTED; /* old rows have null in a new key column */
+    if (rc != WR_OK) return wr_key_plan_free(plan), wr_err_in(err, "new schema of lake table %s.%s", t->ns, t->name);
+    take_schema(t, schema, plan);
+    return WR_OK;
+}
+
+/* ------------------------------------------------------------------ rows */
+wr_code wr_table_truncate(wr_table *t, wr_err *err) {
+    WR_TRY(wr_table_open_files(t, err));
+    WR_TRY(wr_table_reserve_gone(t, t->nfiles * 2, err));
+    wr_table_drop_batch(t);
+    for (uint32_t i = 0; i < t->nfiles; i++) WR_TRY(wr_table_remove_file(t, i, err));
+    t->touched = true;
+    return WR_OK;
+}
+
+#define PREFIX_MAX 8
+typedef struct prefix { wr_table *t; uint32_t no; const char *const *vals; int n; const wr_schema *s; } prefix;
+
+static wr_code prefix_row(void *ctx, uint64_t pos, wr_slice row, wr_err *err) {
+    prefix *p = ctx;
+    wr_value v[PREFIX_MAX];
+    WR_TRY(wr_row_read(p->s, row, v, err));
+    for (int i = 0; i < p->n; i++)
+        if (v[i].null || !wr_slice_eq(v[i].s, wr_slice_str(p->vals[i]))) return WR_OK;
+    return wr_table_kill(p->t, p->no, (uint32_t)pos, err);
+}
+
+wr_code wr_table_delete_prefix(wr_table *t, const char *const *vals, int n, wr_err *err) {
+    if (n < 1 || n > PREFIX_MAX || n > t->schema->ncols) return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "a prefix of %d columns", n);
+    int cols[PREFIX_MAX];
+    wr_column pc[PREFIX_MAX];
+    for (int i = 0; i < n; i++) {
+        cols[i] = i, pc[i] = t->schema->cols[i], pc[i].key_ord = 0;
+        if (pc[i].type.kind != WR_STRING) return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "column %s of %s.%s is no text", pc[i].name, t->ns, t->name);
+    }
+    WR_TRY(wr_table_open_files(t, err));
+    WR_TRY(wr_table_flush(t, err));
+    wr_schema *s;
+    WR_TRY(wr_schema_new(pc, n, 1, &s, err));
+    wr_code rc = WR_OK;
+    for (uint32_t i = 0; rc == WR_OK && i < t->nfiles; i++) {
+        if (!t->files[i].ice) continue;
+        WR_AUTO char *local = NULL;
+        prefix p = {t, i, vals, n, s};
+        wr_parquet_read_options o = {.columns = cols, .ncolumns = n, .fill_initial = true};
+        rc = wr_ice_local_path(t->files[i].ice->path, &local, err);
+        if (rc == WR_OK) rc = wr_parquet_read(t->lake->engine, local, t->schema, &o, prefix_row, &p, err);
+    }
+    wr_schema_unref(s);
+    return rc == WR_OK ? WR_OK : wr_err_in(err, "deleting rows of %s from %s.%s", vals[n - 1], t->ns, t->name);
+}
