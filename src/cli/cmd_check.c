@@ -1,13 +1,17 @@
 /* weir check */
 #include <cjson/cJSON.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "cli.h"
 #include "weir/base/mem.h"
 #include "weir/io.h"
+
+#define LOW_SPACE 1e9
 
 typedef struct report { bool json; int stops, warns, notes; wr_finding *all; int n; bool failed; } report;
 
@@ -28,27 +32,43 @@ static const char *severity(wr_severity s) { return s == WR_FINDING_STOPS ? "sto
 /* What was an error while looking is itself a finding: the sync would meet it too. */
 static void keep_error(report *r, const char *id, const wr_err *err) {
     wr_finding f = {.severity = WR_FINDING_STOPS, .id = id};
-    snprintf(f.what, sizeof f.what, "%s", err->msg);
+    snprintf(f.what, sizeof f.what, "%.*s", (int)sizeof f.what - 1, err->msg);
     snprintf(f.consequence, sizeof f.consequence, "weir sync cannot start");
     snprintf(f.cure, sizeof f.cure, "%s", err->cure);
     keep(r, &f);
+}
+
+/* A check writes nothing: the nearest folder that exists must take files, and have room. */
+static void check_folder(report *r, const char *id, const char *path) {
+    WR_AUTO char *at = wr_strdup(path);
+    while (at && *at && access(at, F_OK) != 0) {
+        char *slash = strrchr(at, '/');
+        if (!slash) break;
+        slash[slash == at] = 0;
+    }
+    struct statvfs fs;
+    wr_finding f = {.severity = WR_FINDING_STOPS, .id = id};
+    if (!at || access(at, W_OK | X_OK) != 0) {
+        snprintf(f.what, sizeof f.what, "%s cannot be written: %s", at ? at : path, strerror(errno));
+        snprintf(f.consequence, sizeof f.consequence, "weir sync cannot start");
+        snprintf(f.cure, sizeof f.cure, "make it writable for this user, or choose another folder in weir.yaml");
+        keep(r, &f);
+    } else if (statvfs(at, &fs) == 0 && (double)fs.f_bavail * (double)fs.f_frsize < LOW_SPACE) {
+        char b[32];
+        f.severity = WR_FINDING_WARNS;
+        snprintf(f.what, sizeof f.what, "%s has only %s left", at, wr_cli_bytes((double)fs.f_bavail * (double)fs.f_frsize, b));
+        snprintf(f.consequence, sizeof f.consequence, "a full disk stops the sync until there is room again; nothing is lost");
+        snprintf(f.cure, sizeof f.cure, "free some space or choose another folder");
+        keep(r, &f);
+    }
 }
 
 static void check_lake(report *r, const wr_pipeline_options *o) {
     wr_err err = WR_ERR_INIT;
     WR_AUTO char *wh = o->warehouse ? wr_strdup(o->warehouse) : wr_path_join(o->home, "warehouse");
     WR_AUTO char *catalog = wr_path_join(o->home, "catalog.db");
-    const char *dirs[2] = {o->home, wh};
-    for (int i = 0; i < 2; i++) {
-        WR_AUTO char *probe = dirs[i] ? wr_path_join(dirs[i], ".weir-check") : NULL;
-        if (!probe) continue;
-        wr_err e = WR_ERR_INIT;
-        if (wr_mkdirs(dirs[i], &e) != WR_OK || wr_file_put(probe, wr_slice_str("weir"), &e) != WR_OK) {
-            wr_err_cure(&e, "make %s writable for this user and check its free space", dirs[i]);
-            keep_error(r, i ? "warehouse" : "home", &e);
-        }
-        wr_file_remove(probe, &e);
-    }
+    check_folder(r, "home", o->home);
+    if (wh) check_folder(r, "warehouse", wh);
     if (catalog && wr_file_exists(catalog)) {
         wr_lake_view *v = NULL;
         const wr_sql_table *t;
