@@ -354,6 +354,43 @@ def test_two_hundred_commits_keep_manifests_few(driver, version):
     assert len(driver.table("many", "t").metadata.snapshots) == 201
 
 
+@pytest.mark.parametrize("version", [3, 2])
+def test_expiry_keeps_what_the_snapshots_left_need_and_nothing_else(driver, version):
+    small = schema(KEY, column("s", 2, "string"))
+    m = Model(small)
+    t = {"ns": "e", "name": "t"}
+    driver.commit({**t, "create": True, "version": version, "schema": small, "insert": [m.make(50), m.make(50)]})
+    history = {}
+    for step in range(40):
+        edit = {**t, "insert": [m.make(5)]}
+        if step % 5 == 4:
+            gone = m.live_files()[0]
+            edit.update(remove=[gone], insert=[*edit["insert"], m.copy_of(gone)])
+            m.files[gone] = None
+        hit = m.rng.sample(m.live_files()[:-2], min(4, len(m.live_files()) - 2))
+        edit["delete"] = {str(n): p for n in hit if (p := m.some_positions(n, 0.05))}
+        for n, p in edit["delete"].items():
+            m.delete(int(n), p)
+        driver.commit(edit)
+        history[driver.table("e", "t").current_snapshot().snapshot_id] = m.rows()
+    driver.commit({**t, "no_snapshot": True, "expire": 5})
+    assert driver.ask(op="journal")["files"] == 0
+    table = driver.table("e", "t")
+    left = [s.snapshot_id for s in table.metadata.snapshots]
+    assert len(left) == 5 and [h.snapshot_id for h in table.history()] == left
+    assert in_pyiceberg(table) == in_duckdb(driver.con, table.metadata_location) == m.rows()
+    for snapshot in left:
+        assert in_pyiceberg(table, snapshot_id=snapshot) == history[snapshot]
+        assert in_duckdb(driver.con, table.metadata_location, f", snapshot_from_id => {snapshot}") == history[snapshot]
+    needed = {f["file_path"] for f in table.inspect.all_files().to_pylist()} | {x["path"] for x in table.inspect.all_manifests().to_pylist()}
+    needed |= {s.manifest_list for s in table.metadata.snapshots} | {table.metadata_location} | {e.metadata_file for e in table.metadata.metadata_log}
+    on_disk = set(driver.files_on_disk())
+    assert needed == on_disk
+    driver.commit({**t, "insert": [m.make(5)], "delete": {str(m.live_files()[0]): (p := m.some_positions(m.live_files()[0]))}})
+    m.delete(m.live_files()[0], p)
+    assert in_pyiceberg(driver.table("e", "t")) == in_duckdb(driver.con, driver.table("e", "t").metadata_location) == m.rows()
+
+
 # ------------------------------------------------------------------ loads beside main
 @pytest.mark.parametrize("version", [3, 2])
 def test_a_load_stays_unseen_until_it_is_published(driver, version):

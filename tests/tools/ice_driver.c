@@ -12,8 +12,8 @@
  *   {"op":"fault","spec":"ice.sql:1:fail"}
  * EDIT: ns, name; create + version + schema (schema JSON); ref; restart; publish; set_current; drop; rename [ns,name];
  * props {k:v}; summary {k:v}; schema; insert [[row...]...] one data file each; delete {"<file number>":[positions]}
- * added to those deleted before; remove [file numbers]; no_snapshot. Files are numbered per table from 0 in the order
- * of insertion.
+ * added to those deleted before; remove [file numbers]; no_snapshot; expire <snapshots to keep>. Files are numbered per
+ * table from 0 in the order of insertion.
  */
 #include <cjson/cJSON.h>
 #include <inttypes.h>
@@ -242,6 +242,7 @@ typedef struct work {
     int ndvs;
     wr_schema *schema;
     int first_new;
+    wr_ice_expire expire;
 } work;
 
 static void pairs(const cJSON *o, const char ***keys, const char ***vals, int *n) {
@@ -297,6 +298,11 @@ static wr_code prepare(driver *d, const cJSON *j, work *w, wr_err *err) {
                        .new_name = rename ? cJSON_GetArrayItem(rename, 1)->valuestring : NULL};
     if (e->restart_ref)
         for (int i = 0; i < t->nfiles; i++) t->files[i].gone = true;
+    const cJSON *expire = get(j, "expire");
+    if (expire) {
+        w->expire = (wr_ice_expire){.older_than_us = INT64_MAX, .keep = expire->valueint};
+        e->expire = &w->expire;
+    }
     pairs(get(j, "summary"), &w->sk, &w->sv, &e->nsummary);
     pairs(get(j, "props"), &w->pk, &w->pv, &e->nprops);
     e->summary_keys = w->sk, e->summary_vals = w->sv, e->prop_keys = w->pk, e->prop_vals = w->pv;

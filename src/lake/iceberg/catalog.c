@@ -129,7 +129,7 @@ wr_code wr_ice_catalog_progress(wr_ice_catalog *c, const char *pipeline, uint64_
     wr_pos pos = {0};
     if (c->has_progress) {
         AUTO_STMT stmt s;
-        bool row;
+        bool row = false;
         WR_TRY(
             prepare(c, "SELECT queue_offset, position, event_time_us FROM weir_progress WHERE pipeline = ?", &s, err));
         bind_text(&s, pipeline);
@@ -180,7 +180,7 @@ wr_code wr_ice_catalog_each(wr_ice_catalog *c,
     {
         AUTO_STMT stmt s;
         char sql[300];
-        bool row;
+        bool row = false;
         snprintf(sql, sizeof sql,
                  "SELECT table_namespace, table_name, metadata_location FROM iceberg_tables WHERE catalog_name = "
                  "'" WR_CATALOG_NAME "'%s ORDER BY 1, 2",
@@ -202,7 +202,7 @@ static wr_code location_of(wr_ice_catalog *c, const char *ns, const char *name, 
     if (!has_column(c, "iceberg_tables", "metadata_location")) return WR_OK;
     AUTO_STMT stmt s;
     char sql[300];
-    bool row;
+    bool row = false;
     snprintf(sql, sizeof sql,
              "SELECT metadata_location FROM iceberg_tables WHERE catalog_name = '" WR_CATALOG_NAME
              "' AND table_namespace = ? AND table_name = ?%s",
@@ -219,7 +219,7 @@ static wr_code location_of(wr_ice_catalog *c, const char *ns, const char *name, 
 
 wr_code wr_catalog_name_of(wr_ice_catalog *c, const char *location, char **ret_ns, char **ret_name, wr_err *err) {
     AUTO_STMT stmt s;
-    bool row;
+    bool row = false;
     WR_TRY(prepare(c,
                    "SELECT table_namespace, table_name FROM iceberg_tables WHERE catalog_name = '" WR_CATALOG_NAME
                    "' AND metadata_location = ?",

@@ -140,7 +140,20 @@ typedef struct wr_ice_edit {
     bool no_snapshot;              /* only schema/properties/refs change (publish without new files) */
     const char *new_ns, *new_name; /* rename; NULL = as it is */
     bool create, drop;             /* catalog row */
+    const struct wr_ice_expire *expire; /* with no_snapshot and nothing else but properties: see below */
 } wr_ice_edit;
+
+/* Snapshots that leave the table: on every branch all but the newest `keep` and those younger than the limit; tags
+ * stay. Files that only they needed (by path, over all snapshots that stay) are deleted after the commit, announced in
+ * the journal meanwhile. Reads the manifests of all snapshots, so do it for many at once: with fewer than `at_least` to
+ * go nothing happens, not even a new metadata file. */
+typedef struct wr_ice_expire {
+    int64_t older_than_us; /* wall clock */
+    int keep;              /* 0 = 100 */
+    int at_least;          /* 0 = 1 */
+    int *ret_snapshots;    /* may be NULL: how many left */
+    int *ret_files;        /* may be NULL: how many files went */
+} wr_ice_expire;
 
 /* Writes manifests, manifest lists and metadata files (each announced in the state's file journal first, fsynced), then
  * moves all catalog rows and the pipeline's progress in ONE SQLite transaction with compare-and-swap on

@@ -125,7 +125,7 @@ static wr_code check(const cJSON *doc, const char *name, int *ret_version, wr_er
 
 wr_code wr_meta_parse(wr_slice text, const char *name, wr_ice_table **ret_table, wr_err *err) {
     WR_AUTO_JSON cJSON *doc = NULL;
-    int version;
+    int version = 0;
     WR_TRY(wr_json_parse(text, name, &doc, err));
     WR_TRY(check(doc, name, &version, err));
     wr_ice_table *t = wr_calloc(1, sizeof *t);

@@ -21,6 +21,8 @@ void wr_plan_clear(wr_plan *p) {
     wr_free(p->files);
     for (int i = 0; i < p->nobsolete; i++) wr_free(p->obsolete[i]);
     wr_free(p->obsolete);
+    for (int i = 0; i < p->ndead; i++) wr_free(p->dead[i]);
+    wr_free(p->dead);
     wr_free(p->metadata_uri);
     cJSON_Delete(p->doc);
     *p = (wr_plan){0};
@@ -163,6 +165,8 @@ static wr_code check_edit(const wr_ice_edit *e, wr_err *err) {
     if (!e->ref || !e->ref[0]) return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "an edit needs a branch");
     if (e->no_snapshot && (e->nadded || e->nremoved || e->restart_ref))
         return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "files without a snapshot");
+    if (e->expire && (!e->no_snapshot || e->schema || e->publish || e->create))
+        return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "snapshots expire in an edit of their own");
     return WR_OK;
 }
 
@@ -170,7 +174,8 @@ static wr_code plan(wr_plan *p, wr_err *err) {
     const wr_ice_edit *e = p->edit;
     WR_TRY(check_edit(e, err));
     if (e->drop) return WR_OK;
-    if (e->no_snapshot && !e->schema && !e->nprops && !e->publish && !e->create) return WR_OK; /* a rename alone */
+    if (e->no_snapshot && !e->schema && !e->nprops && !e->publish && !e->create && !e->expire)
+        return WR_OK; /* a rename alone */
     p->doc = cJSON_Duplicate(p->table->doc, 1);
     if (!p->doc) return wr_nomem(err, "table metadata", 1);
     /* Never back, whatever the clock does; snapshots strictly forward, so that "as of" always means one. */
@@ -184,6 +189,14 @@ static wr_code plan(wr_plan *p, wr_err *err) {
         wr_snapshot_place place = {.parent_id = parent, .timestamp_ms = ts, .schema_id = schema_id};
         WR_TRY(wr_snapshot_build(p, &place, &snapshot_id, err));
         WR_TRY(point_ref(p, e->ref, snapshot_id, ts, err));
+    }
+    if (e->expire) {
+        WR_TRY(wr_plan_expire(p, err));
+        if (p->nexpired == 0 && !e->nprops) { /* nothing to write */
+            cJSON_Delete(p->doc);
+            p->doc = NULL;
+            return WR_OK;
+        }
     }
     if (e->publish) WR_TRY(publish(p, schema_id, ts, err));
     if (!wr_json_set_num(p->doc, "last-updated-ms", ts)) return wr_nomem(err, "table metadata", 1);

@@ -609,7 +609,7 @@ static wr_code in_snapshot(const wr_ice_table *t, int64_t snapshot_id, wr_err *e
 wr_code wr_ice_live_files(const wr_ice_table *t, int64_t snapshot_id, wr_ice_file ***ret_files, int *ret_n,
                           wr_err *err) {
     WR_CLEANUP(file_list_clear) file_list l = {0};
-    const char *uri;
+    const char *uri = NULL;
     WR_TRY(snapshot_list(t, snapshot_id, &uri, err));
     if (live_files(uri, &l, NULL, err) != WR_OK) return in_snapshot(t, snapshot_id, err);
     *ret_files = l.v, *ret_n = l.n;
@@ -620,7 +620,7 @@ wr_code wr_ice_live_files(const wr_ice_table *t, int64_t snapshot_id, wr_ice_fil
 wr_code wr_ice_each_path(const wr_ice_table *t, int64_t snapshot_id,
                          wr_code (*fn)(void *ctx, const char *path, wr_err *err), void *ctx, wr_err *err) {
     WR_CLEANUP(file_list_clear) file_list l = {0};
-    const char *uri;
+    const char *uri = NULL;
     path_visitor manifests = {fn, ctx};
     WR_TRY(snapshot_list(t, snapshot_id, &uri, err));
     if (t->location_of_meta) WR_TRY(fn(ctx, t->location_of_meta, err));

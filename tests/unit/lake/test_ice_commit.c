@@ -391,6 +391,56 @@ static void a_load_begins_with_nothing_of_its_parent(void **state) {
     wr_ice_file_free(a), wr_ice_file_free(b), wr_ice_file_free(c), wr_ice_table_free(t);
 }
 
+static void old_snapshots_expire_with_the_files_only_they_need(void **state) {
+    wr_err err = WR_ERR_INIT;
+    wr_ice_table *t = new_table("t", 3);
+    wr_ice_file *files[31];
+    for (int i = 0; i < 31; i++) {
+        files[i] = data(t, 10);
+        const char *removed[] = {i ? files[i - 1]->path : NULL};
+        wr_ice_edit e = {.table = t,
+                         .ref = WR_ICE_MAIN,
+                         .added = &files[i],
+                         .nadded = 1,
+                         .removed = removed,
+                         .nremoved = i > 0,
+                         .create = i == 0};
+        OK(commit(&e, &err));
+    }
+    wr_ice_edit load = {.table = t, .ref = WR_ICE_LOAD, .restart_ref = true, .added = &files[0], .nadded = 1};
+    OK(commit(&load, &err)); /* another branch with an old file */
+    int snapshots = -1, gone = -1;
+    wr_ice_expire x = {.older_than_us = 0, .keep = 3, .ret_snapshots = &snapshots, .ret_files = &gone};
+    wr_ice_edit e = {.table = t, .ref = WR_ICE_MAIN, .no_snapshot = true, .expire = &x};
+    WR_AUTO char *location = wr_strdup(wr_ice_metadata_location(t));
+    OK(commit(&e, &err)); /* all are young */
+    assert_int_equal(snapshots, 0);
+    x.older_than_us = INT64_MAX, x.at_least = 100;
+    OK(commit(&e, &err)); /* too few to be worth it */
+    assert_int_equal(snapshots, 0);
+    assert_string_equal(wr_ice_metadata_location(t), location);
+    e.no_snapshot = false;
+    assert_int_equal(commit(&e, &err), WR_E_INVAL);
+    e.no_snapshot = true, x.at_least = 20;
+    OK(commit(&e, &err));
+    assert_int_equal(snapshots,
+                     32 - 4); /* three of main, and the load's head, two of whose ancestors are among those */
+    assert_int_equal(wr_ice_snapshot_count(t), 4);
+    assert_int_equal(announced(), 0);
+    assert_int_equal(live(t, WR_ICE_MAIN, 0), 1), assert_int_equal(live(t, WR_ICE_LOAD, 0), 1);
+    assert_true(gone > 28 * 2);
+    wr_ice_table *again;
+    OK(wr_ice_load(catalog, "ns", "t", &again, &err));
+    const cJSON *s;
+    cJSON_ArrayForEach(s, wr_json_get(again->doc, "snapshots")) {
+        int n = 0;
+        OK(wr_ice_each_path(again, wr_meta_num(s, "snapshot-id", -1), collect, &n, &err));
+    }
+    assert_int_equal(cJSON_GetArraySize(wr_json_get(again->doc, "snapshot-log")), 3);
+    for (int i = 0; i < 31; i++) wr_ice_file_free(files[i]);
+    wr_ice_table_free(t), wr_ice_table_free(again);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         COMMIT_TEST(time_never_goes_back),
@@ -404,6 +454,7 @@ int main(void) {
         COMMIT_TEST(each_failed_allocation_leaves_all_or_nothing),
         COMMIT_TEST(the_journal_knows_every_file_before_it_exists),
         COMMIT_TEST(a_load_begins_with_nothing_of_its_parent),
+        COMMIT_TEST(old_snapshots_expire_with_the_files_only_they_need),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
