@@ -10,6 +10,7 @@
 typedef struct pattern {
     regex_t re;
     bool compiled;
+    char *text;    /* as written */
     char *literal; /* the one name it stands for, NULL when it is a real pattern */
 } pattern;
 
@@ -50,6 +51,7 @@ static wr_code compile(const char *const *texts, int n, pattern **ret, int *ret_
             return wr_err_cure(err, "patterns are POSIX extended regular expressions on \"database.table\", e.g. 'shop\\..*'");
         }
         (*ret)[i].compiled = true;
+        if (!((*ret)[i].text = wr_strdup(texts[i]))) return wr_nomem(err, "capture patterns", strlen(texts[i]));
         (*ret)[i].literal = literal_of(texts[i]);
     }
     return WR_OK;
@@ -71,6 +73,7 @@ wr_code wr_capture_new(const char *const *capture, int ncapture, const char *con
 static void patterns_free(pattern *p, int n) {
     for (int i = 0; p && i < n; i++) {
         if (p[i].compiled) regfree(&p[i].re);
+        wr_free(p[i].text);
         wr_free(p[i].literal);
     }
     wr_free(p);
@@ -109,6 +112,13 @@ bool wr_capture_matches(const wr_capture *c, const char *db, const char *name) {
     for (int i = 0; !in && i < c->nin; i++) in = regexec(&c->in[i].re, full, 0, NULL, 0) == 0;
     for (int i = 0; in && i < c->nout; i++) in = regexec(&c->out[i].re, full, 0, NULL, 0) != 0;
     return in;
+}
+
+int wr_capture_patterns(const wr_capture *c) { return c->nin; }
+const char *wr_capture_pattern(const wr_capture *c, int i) { return c->in[i].text; }
+bool wr_capture_pattern_matches(const wr_capture *c, int i, const char *db, const char *name) {
+    char full[FULL_NAME_MAX];
+    return !server_schema(db) && full_name(db, name, full) && regexec(&c->in[i].re, full, 0, NULL, 0) == 0;
 }
 
 bool wr_capture_names(const wr_capture *c, const char *db, const char *name) {

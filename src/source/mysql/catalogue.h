@@ -17,6 +17,10 @@ void wr_capture_free(wr_capture *c);
 void wr_capture_set_lower_case(wr_capture *c, int lower_case_table_names);
 int wr_capture_lower_case(const wr_capture *c);
 bool wr_capture_matches(const wr_capture *c, const char *db, const char *name);
+/* The capture patterns one by one, for `weir check`: how many, the text as written, and whether one alone (exclusions aside) matches. */
+int wr_capture_patterns(const wr_capture *c);
+const char *wr_capture_pattern(const wr_capture *c, int i);
+bool wr_capture_pattern_matches(const wr_capture *c, int i, const char *db, const char *name);
 /* True when a capture pattern names this very table (no metacharacters in it): then it is meant, whatever its name looks like. */
 bool wr_capture_names(const wr_capture *c, const char *db, const char *name);
 /* gh-ost's and pt-osc's helper tables: _t_gho, _t_ghc, _t_del, _t_new, _t_old (also numbered and shortened forms). On yes, ret_base gets "t"; NULL allowed.
