@@ -83,7 +83,12 @@ typedef struct run {
     bool killed;
     bool failed;
 } run;
-static run run_child(const char *dir, const char *fault, uint64_t seed, int txns, int kill_after_us,
+/* kill_after: so many promises and then some microseconds; NULL = let it run. */
+typedef struct moment {
+    int promises;
+    useconds_t us;
+} moment;
+static run run_child(const char *dir, const char *fault, uint64_t seed, int txns, const moment *kill_after,
                      uint64_t *promised) {
     int fd[2];
     assert_int_equal(pipe(fd), 0);
@@ -101,11 +106,12 @@ static run run_child(const char *dir, const char *fault, uint64_t seed, int txns
         _exit(4);
     }
     close(fd[1]);
-    if (kill_after_us >= 0) {
-        usleep((useconds_t)kill_after_us);
+    uint64_t v;
+    if (kill_after) {
+        for (int i = 0; i < kill_after->promises && read(fd[0], &v, sizeof v) == sizeof v; i++) *promised = v;
+        usleep(kill_after->us);
         kill(pid, SIGKILL);
     }
-    uint64_t v;
     while (read(fd[0], &v, sizeof v) == sizeof v) *promised = v;
     close(fd[0]);
     int st;
@@ -161,7 +167,7 @@ static void nothing_promised_is_lost_whichever_step_dies(void **state) {
             for (int way = 0; way < 2; way++) {
                 char fault[64];
                 snprintf(fault, sizeof fault, "%s:%d:%s", points[p], nth[n], way ? "fail" : "kill");
-                run r = run_child(dir, fault, mix(p * 100 + n * 2 + (size_t)way), 120, -1, &promised);
+                run r = run_child(dir, fault, mix(p * 100 + n * 2 + (size_t)way), 120, NULL, &promised);
                 hits += r.killed || r.failed;
                 uint64_t now = check_after(dir, promised);
                 assert_true(now >= last);
@@ -177,8 +183,9 @@ static void nothing_promised_is_lost_at_random_moments(void **state) {
     uint64_t promised = 0, last = 0;
     int killed = 0;
     for (int i = 0; i < 60; i++) {
-        killed +=
-            run_child(dir, NULL, mix(7777 + (uint64_t)i), 100000, (int)(mix((uint64_t)i) % 60000), &promised).killed;
+        uint64_t x = mix((uint64_t)i);
+        moment m = {.promises = (int)(x % 6), .us = (useconds_t)(x >> 20) % (x % 6 ? 10000 : 60000)};
+        killed += run_child(dir, NULL, mix(7777 + (uint64_t)i), 100000, &m, &promised).killed;
         uint64_t now = check_after(dir, promised);
         assert_true(now >= last);
         last = now;

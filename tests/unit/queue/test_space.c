@@ -151,7 +151,7 @@ static int full_disk(char *root) {
         for (int i = 0; i < 40; i++) produce_with_patience(q, ++done);
         AGAIN(wr_queue_sync(q, &err));
         assert_true(refused > 0);
-        while (released < done) OK(check_txn(r, mixed, ++released, 5000, &err));
+        while (released < done) OK(check_txn(r, mixed, ++released, 30000, &err));
         OK(wr_queue_release(q, released, &err));
         if (round % 2) {
             wr_queue_reader_free(r);
