@@ -63,6 +63,7 @@ static wr_code send(apply *ap, const wr_my_table *t, wr_ddl_kind kind, wr_ddl_ro
 static wr_code put_and_send(apply *ap, wr_my_table *t, wr_ddl_kind kind, wr_ddl_rows rows, const bool *initial, const char *old_db, const char *old_name, wr_err *err) {
     wr_code rc = t->ncols ? wr_my_table_finish(t, ap->c->types, initial, err) : WR_OK;
     if (rc == WR_OK) rc = send(ap, t, kind, rows, old_db, old_name, err);
+    if (rc == WR_OK && initial) rc = wr_my_table_finish(t, ap->c->types, NULL, err); /* initial values belong to this one event */
     if (rc != WR_OK) {
         wr_my_table_free(t);
         return rc;

@@ -147,8 +147,15 @@ static wr_code define(edit *e, const wr_ddl_column *d, wr_my_col *c) {
     return WR_OK;
 }
 
+/* MySQL's generated invisible primary key stays in front of everything, FIRST included. */
+static bool hidden_key_first(const edit *e) {
+    if (e->cx->se.sv.is_mariadb || e->n == 0) return false;
+    const wr_my_col *c = &e->cols[0].c;
+    return strcmp(c->name, "my_row_id") == 0 && c->kind == MY_BIGINT && c->is_unsigned && c->auto_increment && c->invisible && c->key_ord == 1;
+}
+
 static wr_code place_of(edit *e, const wr_ddl_column *d, int *ret_at) {
-    if (d->first) return *ret_at = 0, WR_OK;
+    if (d->first) return *ret_at = hidden_key_first(e), WR_OK;
     if (!d->after) return *ret_at = behind_last(e), WR_OK;
     int at = find(e, d->after);
     if (at < 0) return no_column(e, d->after);

@@ -296,7 +296,8 @@ bool wr_ddl_type_parse(wr_parser *p, wr_ddl_type *ty) {
     else if (ty->kind == MY_ENUM || ty->kind == MY_SET) labels_in(p, ty);
     else size_in(p, ty);
     if (strcmp(first, "NUMBER") == 0 && !ty->has_length) ty->kind = MY_DOUBLE; /* Oracle mode */
-    if (strcmp(first, "LONG") != 0 && (strcmp(first, "TEXT") == 0 || strcmp(first, "BLOB") == 0) && ty->has_length && ty->length)
+    if ((strcmp(first, "TEXT") == 0 || strcmp(first, "BLOB") == 0) && ty->has_length &&
+        (ty->length || !p->is_mariadb)) /* TEXT(0): the smallest on MySQL, TEXT on MariaDB */
         ty->blob_bytes = 0;
     for (;;) {
         if (wr_parser_word(p, "UNSIGNED")) ty->is_unsigned = true;
@@ -455,14 +456,17 @@ static void put_type(wr_buf *b, const wr_ddl_type *ty, const wr_ddl_server *sv, 
     if (ty->zerofill) wr_buf_printf(b, " zerofill");
 }
 
+static void drop_labels(wr_my_col *c) {
+    for (int i = 0; c->labels && i < c->nlabels; i++) wr_free(c->labels[i]);
+    wr_free(c->labels);
+    c->labels = NULL;
+    c->nlabels = 0;
+}
+
 static wr_code copy_labels(const wr_ddl_type *ty, wr_my_col *c, wr_err *err) {
     char **labels = wr_calloc((size_t)ty->nlabels + 1, sizeof *labels);
     if (!labels) return wr_nomem(err, "labels", (size_t)ty->nlabels * sizeof *labels);
-    if (c->labels)
-        for (int i = 0; i < c->nlabels; i++) wr_free(c->labels[i]);
-    wr_free(c->labels);
     c->labels = labels;
-    c->nlabels = 0;
     for (int i = 0; i < ty->nlabels; i++) {
         const char *s = ty->labels[i];
         size_t n = ty->label_lens[i];
@@ -501,6 +505,7 @@ wr_code wr_ddl_type_resolve(const wr_ddl_type *ty, const wr_ddl_server *sv, cons
     c->length = 0;
     c->scale = 0;
     drop_charset(c);
+    drop_labels(c);
     switch (ty->kind) {
     case MY_DECIMAL:
         c->length = ty->has_length && ty->length ? ty->length : 10;
@@ -568,6 +573,7 @@ wr_code wr_ddl_type_from_server(const char *column_type, const char *charset, co
     }
     ty.compressed = n < strlen(column_type);
     if (charset && *charset) ty.charset = charset, ty.collation = collation;
+    else if (ty.kind == MY_ENUM || ty.kind == MY_SET) ty.charset = "binary";
     rc = wr_ddl_type_resolve(&ty, sv, NULL, NULL, c, err);
     if (rc != WR_OK) goto out;
     char *text = wr_strndup(column_type, n);
@@ -597,6 +603,10 @@ wr_code wr_ddl_type_convert(wr_my_col *c, const wr_ddl_server *sv, const char *c
         ty.blob_bytes = blob_bytes_for(want);
     }
     if (c->kind == MY_ENUM || c->kind == MY_SET) {
+        /* the servers keep the labels' old bytes and read them in the new character set (measured, 10.11 and 9.7) */
+        for (int i = 0; strcmp(c->charset, charset) != 0 && i < c->nlabels; i++)
+            for (const char *s = c->labels[i]; *s; s++)
+                if (*s & 0x80) return cannot(c, err, "labels that are not ASCII in CONVERT TO CHARACTER SET");
         wr_code rc = set_charset(c, charset, collation ? collation : wr_my_default_collation(charset, sv), err);
         return rc;
     }
