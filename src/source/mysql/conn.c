@@ -30,7 +30,9 @@ typedef struct class {
     const char *cure;
 } class;
 
-static class classify(unsigned no) {
+/* connecting: 2026 is then a certificate or protocol that does not suit; later it is a connection that was cut under TLS. */
+static class classify(unsigned no, bool connecting) {
+    if (no == CR_SSL_CONNECTION_ERROR && !connecting) return (class){WR_E_NET, WR_RETRY_SOON, ""};
     switch (no) {
     case 1045: case 1698: /* access denied */
         return (class){WR_E_AUTH, WR_RETRY_NO, "check user name and password, and that the account may log in from this host (SELECT user, host, plugin FROM mysql.user)"};
@@ -76,26 +78,26 @@ static class classify(unsigned no) {
 }
 
 static wr_code fail_with(wr_err *err, unsigned no, const char *state, const char *text, const char *host, unsigned port, const char *user,
-                         const char *password, const char *doing) {
+                         const char *password, const char *doing, bool connecting) {
     char msg[640];
     snprintf(msg, sizeof msg, "%s", text && *text ? text : "no reason given");
     for (char *p = msg; *p; p++)
         if ((unsigned char)*p < ' ') *p = ' ';
     scrub(msg, password);
-    class c = classify(no);
+    class c = classify(no, connecting);
     wr_fail(err, c.code, c.retry, "%s at %s:%u as '%s': error %u (%s): %s", doing, host ? host : "?", port, user ? user : "?", no, state && *state ? state : "HY000",
             msg);
     return *c.cure ? wr_err_cure(err, "%s", c.cure) : c.code;
 }
 
 wr_code wr_my_fail(MYSQL *m, wr_err *err, const char *doing) {
-    return fail_with(err, mysql_errno(m), mysql_sqlstate(m), mysql_error(m), m->host && *m->host ? m->host : m->unix_socket, m->port, m->user, m->passwd, doing);
+    return fail_with(err, mysql_errno(m), mysql_sqlstate(m), mysql_error(m), m->host && *m->host ? m->host : m->unix_socket, m->port, m->user, m->passwd, doing, false);
 }
 
 wr_code wr_my_stmt_fail(MYSQL_STMT *st, MYSQL *m, wr_err *err, const char *doing) {
     if (!mysql_stmt_errno(st)) return wr_my_fail(m, err, doing);
     return fail_with(err, mysql_stmt_errno(st), mysql_stmt_sqlstate(st), mysql_stmt_error(st), m->host && *m->host ? m->host : m->unix_socket, m->port, m->user,
-                     m->passwd, doing);
+                     m->passwd, doing, false);
 }
 
 /* ------------------------------------------------------------------ LOAD DATA LOCAL: a hostile server could ask for any file of ours */
@@ -186,7 +188,7 @@ static wr_code connect_once(const wr_my_conn_options *o, const char *plugin_dir,
     bool is_path = o->host && *o->host == '/';
     if (!mysql_real_connect(m, is_path ? NULL : o->host, o->user, o->password, NULL, is_path ? 0 : (unsigned)o->port, is_path ? o->host : NULL, 0)) {
         *ret_no = mysql_errno(m);
-        fail_with(err, mysql_errno(m), mysql_sqlstate(m), mysql_error(m), o->host, (unsigned)o->port, o->user, o->password, "connecting");
+        fail_with(err, mysql_errno(m), mysql_sqlstate(m), mysql_error(m), o->host, (unsigned)o->port, o->user, o->password, "connecting", true);
         mysql_close(m);
         return err->code;
     }

@@ -32,6 +32,12 @@ static bool is_number(wr_slice v, bool fraction) {
     return digits > 0 && dots <= 1;
 }
 
+static bool has_digit(wr_slice v) {
+    for (size_t i = 0; i < v.n; i++)
+        if (isxdigit(v.p[i])) return true;
+    return false;
+}
+
 static bool is_real(wr_slice v) { /* -d.ddde+dd, nothing that strtod would take beyond it (nan, hex) */
     return all_of(v, "0123456789.-+e") && isdigit(v.p[v.n - 1]);
 }
@@ -49,10 +55,10 @@ wr_code wr_my_key_literal(const wr_my_col *c, wr_slice v, wr_buf *sql, wr_err *e
         if ((ok = is_real(v))) wr_buf_put(sql, v.p, v.n);
         break;
     case MY_DATE: case MY_DATETIME: case MY_TIMESTAMP: case MY_TIME:
-        if ((ok = all_of(v, "0123456789-:. "))) wr_buf_printf(sql, "'%.*s'", (int)v.n, (const char *)v.p);
+        if ((ok = all_of(v, "0123456789-:. ") && has_digit(v))) wr_buf_printf(sql, "'%.*s'", (int)v.n, (const char *)v.p);
         break;
     case MY_UUID: case MY_INET4: case MY_INET6:
-        if ((ok = all_of(v, "0123456789abcdefABCDEF-:."))) wr_buf_printf(sql, "'%.*s'", (int)v.n, (const char *)v.p);
+        if ((ok = all_of(v, c->kind == MY_UUID ? "0123456789abcdefABCDEF-" : "0123456789abcdefABCDEF:.") && (c->kind != MY_UUID || has_digit(v)))) wr_buf_printf(sql, "'%.*s'", (int)v.n, (const char *)v.p);
         break;
     case MY_CHAR: case MY_VARCHAR: case MY_TEXT:
         if (!(ok = is_hex(v) && c->charset)) break;
@@ -174,6 +180,16 @@ static bool is_fuzzy(const wr_my_col *c) {
     return c->kind == MY_CHAR || c->kind == MY_VARCHAR || c->kind == MY_TEXT || c->kind == MY_FLOAT || c->kind == MY_DOUBLE || c->kind == MY_BINARY;
 }
 
+/* after > upto: nobody makes such a range, but it must not yield rows either. Told for integers only; the order of other kinds is the server's business. */
+static bool is_backwards(const wr_my_col *c, wr_slice a, wr_slice u) {
+    if (c->kind < MY_TINYINT || c->kind > MY_BIT || !is_number(a, false) || !is_number(u, false) || a.n > 22 || u.n > 22) return false;
+    bool na = a.p[0] == '-', nu = u.p[0] == '-';
+    if (na != nu) return nu;
+    wr_slice x = wr_slice_of(a.p + na, a.n - na), y = wr_slice_of(u.p + nu, u.n - nu);
+    uint64_t vx = number_of(x), vy = number_of(y);
+    return na ? vx < vy : vx > vy;
+}
+
 typedef struct cond_list {
     char **v;
     int n, cap;
@@ -235,6 +251,7 @@ static wr_code conditions(const wr_my_key *k, const tuple *a, const tuple *u, co
     if (u->n > 0 && p == a->n && a->n > 0) return WR_OK; /* upto is at or under after's prefix */
     /* p == u->n: the range lies within upto's prefix, the rest of `after` is the only bound. */
     bool open = p == u->n;
+    if (!open && p < a->n && is_backwards(k->col[p], a->v[p], u->v[p])) return WR_OK;
     bool fuzzy = !open && p < a->n && is_fuzzy(k->col[p]);
     for (int i = a->n - 1; i > p || (open && i == p && i >= 0); i--) { /* after's own neighbourhood, innermost first */
         wr_buf_clear(&b);
