@@ -96,7 +96,9 @@ static wr_code pick_default(edit *e, const char *charset, const char *collation)
     return WR_OK;
 }
 
-static wr_code convert_all(edit *e, const wr_ddl_action *a) {
+static wr_code convert_all(edit *e, const wr_ddl_body *b, const wr_ddl_action *a) {
+    for (int i = 0; i < b->n; i++) /* MariaDB takes both; which one the table's default follows is not worth knowing */
+        if (b->a[i].kind == WR_ACT_CHARSET) return wr_fail(e->err, WR_E_UNSUPPORTED, WR_RETRY_NO, "CONVERT TO CHARACTER SET beside another character set");
     const char *charset = a->charset ? a->charset : a->collation ? NULL : e->cx->db_charset;
     if (!charset && !a->collation) return wr_fail(e->err, WR_E_UNSUPPORTED, WR_RETRY_NO, "the database's default character set is not known");
     WR_TRY(pick_default(e, charset, a->collation));
@@ -304,7 +306,7 @@ static wr_code first_pass(edit *e, const wr_ddl_body *b) {
         const wr_ddl_action *a = &b->a[i];
         int at;
         if (a->kind == WR_ACT_CHARSET) WR_TRY(pick_default(e, a->charset, a->collation));
-        if (a->kind == WR_ACT_CONVERT) WR_TRY(convert_all(e, a));
+        if (a->kind == WR_ACT_CONVERT) WR_TRY(convert_all(e, b, a));
         if (a->kind != WR_ACT_DROP_COLUMN) continue;
         if ((at = find(e, a->name)) < 0) {
             if (!a->if_exists) return no_column(e, a->name);

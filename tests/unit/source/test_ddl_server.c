@@ -481,6 +481,20 @@ static wr_code count_known(void *ctx, const wr_my_table *t, wr_err *err) {
     return WR_OK;
 }
 
+/* Remembered tables must be right too: they may be swapped in. */
+static wr_code check_remembered(void *ctx, const wr_my_table *t, wr_err *err) {
+    server *s = ctx;
+    char why[300];
+    wr_my_table **now;
+    int n;
+    if (t->captured || !t->ncols || wr_catalogue_read_server(s->admin, s->capture, s->types, s->is_mariadb ? WR_MARIADB : WR_MYSQL, t->db, t->name, &now, &n, err) != WR_OK) return WR_OK;
+    if (n == 0) disagree(s, "%s.%s is remembered, and gone", t->db, t->name);
+    else if (!wr_my_table_same(t, now[0], why, sizeof why)) disagree(s, "%s.%s (remembered): %s (tracked, server)", t->db, t->name, why);
+    for (int i = 0; i < n; i++) wr_my_table_free(now[i]);
+    wr_free(now);
+    return WR_OK;
+}
+
 static void check_all(server *s) {
     wr_my_table **t;
     int n;
@@ -514,6 +528,7 @@ static void check_all(server *s) {
     }
     wr_free(t);
     wr_catalogue_each(s->cat, count_known, &known, &e);
+    wr_catalogue_each(s->cat, check_remembered, s, &e);
     if (known.n != there) disagree(s, "%d captured tables tracked, %d on the server", known.n, there);
 }
 
