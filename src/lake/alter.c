@@ -8,7 +8,7 @@ typedef struct rewrite {
     const wr_schema *schema;
     const wr_key_plan *plan;
     wr_index *index;           /* of the new files */
-    const roaring_bitmap_t *dead;
+    const wr_data_file *file;  /* that is read */
     wr_batch *batch;
     wr_key *keys; uint32_t cap;
     wr_sealed *out; uint32_t nout;
@@ -36,7 +36,7 @@ static wr_code spill(rewrite *w, wr_err *err) {
 
 static wr_code rewrite_row(void *ctx, uint64_t pos, wr_slice row, wr_err *err) {
     rewrite *w = ctx;
-    if (w->dead && roaring_bitmap_contains(w->dead, (uint32_t)pos)) return WR_OK;
+    if (pos < w->file->ice->records && wr_file_dead(w->file, (uint32_t)pos)) return WR_OK;
     if (!w->batch) WR_TRY(wr_batch_new(w->schema, &w->batch, err));
     uint32_t at = wr_batch_rows(w->batch);
     if (at == w->cap) {
@@ -57,7 +57,7 @@ static wr_code rewrite_files(rewrite *w, wr_err *err) {
         if (!t->files[i].ice) continue;
         WR_AUTO char *local = NULL;
         wr_parquet_read_options o = {.fill_initial = true};
-        w->dead = t->files[i].dead;
+        w->file = &t->files[i];
         WR_TRY(wr_ice_local_path(t->files[i].ice->path, &local, err));
         WR_TRY(wr_parquet_read(t->lake->engine, local, w->schema, &o, rewrite_row, w, err));
     }

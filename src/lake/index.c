@@ -7,7 +7,7 @@
 #include "weir/base/mem.h"
 #include "weir/io.h"
 
-#define FANOUT 8 /* runs of one size class before they are merged */
+#define FANOUT 4 /* runs of one size class before they are merged */
 
 struct wr_index {
     wr_key_plan plan;        /* form and fingerprint only */
@@ -117,8 +117,12 @@ void wr_index_drop_file(wr_index *ix, uint32_t fileno) {
 
 bool wr_index_find(wr_index *ix, wr_key key, bool (*visit)(void *ctx, uint32_t file, uint32_t row), void *ctx) {
     bool again = ix->last_run >= 0 && wr_key_eq(ix->last_key, key);
+    wr_probe p = wr_run_probe(key);
+    for (int i = ix->n - 1; i >= 0; i--) /* all filters miss the cache at the same time */
+        if (wr_run_spans(ix->runs[i], key)) __builtin_prefetch(wr_run_block(ix->runs[i], p.hash));
     for (int i = again ? ix->last_run : ix->n - 1; i >= 0; i--) {
         const wr_run *r = ix->runs[i];
+        if (!again && !wr_run_may_have(r, &p)) continue;
         for (uint64_t k = again ? ix->last_at : wr_run_seek(r, key); k < r->n; k++) {
             wr_run_entry e = wr_run_get(r, k);
             if (!wr_key_eq(e.key, key)) break;

@@ -25,6 +25,7 @@ void wr_run_free(wr_run *r, bool remove_file);
 uint32_t wr_run_npaths(const wr_run *r);
 const char *wr_run_path(const wr_run *r, uint32_t i); /* data file i */
 uint64_t wr_run_count(const wr_run *r);
+wr_run_entry wr_run_get(const wr_run *r, uint64_t i); /* file: of the run's own */
 /* Tells which table file number data file i has now; WR_NO_FILE = not live any more. Must be called before look-ups. */
 void wr_run_bind(wr_run *r, uint32_t i, uint32_t fileno);
 

@@ -104,7 +104,7 @@ static wr_code hashed_key(const wr_key_plan *p, const wr_slice *part, const bool
         memcpy(b + at, &n, 4), at += 4;
         if (n) memcpy(b + at, part[k].p, n), at += n;
     }
-    wr_h128 h = wr_hash128(b, at);
+    wr_h128 h = wr_hash128(b, at); /* at is 5 or more: every key has a column */
     if (b != small) wr_free(b);
     *ret_key = (wr_key){h.hi, h.lo};
     return WR_OK;

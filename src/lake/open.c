@@ -66,6 +66,21 @@ static wr_code index_file(wr_table *t, uint32_t no, const wr_schema *s, const wr
 
 typedef struct run_scan { wr_table *t; const char *dir; const wr_key_plan *plan; wr_index *ix; bool *covered; } run_scan;
 
+/* No entry may name a row that its data file does not have. */
+static bool rows_fit(const wr_table *t, const wr_run *run) {
+    WR_AUTO uint64_t *records = wr_calloc((size_t)wr_run_npaths(run) + 1, sizeof *records);
+    if (!records) return false;
+    for (uint32_t i = 0; i < wr_run_npaths(run); i++) {
+        uintptr_t no = (uintptr_t)wr_map_get(t->by_path, wr_slice_str(wr_run_path(run, i)));
+        records[i] = no ? t->files[no - 1].ice->records : UINT64_MAX;
+    }
+    for (uint64_t i = 0; i < wr_run_count(run); i++) {
+        wr_run_entry e = wr_run_get(run, i);
+        if (e.row >= records[e.file]) return false;
+    }
+    return true;
+}
+
 /* A cache: anything that does not fit is removed and made anew. */
 static wr_code adopt_run(void *ctx, const char *name, wr_err *err) {
     run_scan *s = ctx;
@@ -77,6 +92,7 @@ static wr_code adopt_run(void *ctx, const char *name, wr_err *err) {
     WR_TRY(wr_index_reserve(s->ix, err));
     wr_code rc = wr_run_load(s->plan, path, &run, &e);
     if (rc == WR_E_NOMEM) return *err = e, rc;
+    if (rc == WR_OK && !rows_fit(s->t, run)) rc = WR_E_CORRUPT;
     for (uint32_t i = 0; rc == WR_OK && i < wr_run_npaths(run); i++) {
         uintptr_t no = (uintptr_t)wr_map_get(s->t->by_path, wr_slice_str(wr_run_path(run, i)));
         if (!no || s->covered[no - 1]) continue;
@@ -106,16 +122,11 @@ wr_code wr_table_build_index(wr_table *t, const wr_schema *schema, const wr_key_
 
 /* ------------------------------------------------------------------ deletes */
 static wr_code add_deletes(wr_table *t, uint32_t no, const wr_ice_file *del, wr_err *err) {
-    wr_data_file *f = &t->files[no];
     void *bm = NULL;
-    WR_TRY(wr_ice_read_deletes(t->lake->engine, del, f->ice->path, &bm, err));
-    if (f->dead) roaring_bitmap_or_inplace(f->dead, bm), roaring_bitmap_free(bm);
-    else f->dead = bm;
-    f->ndead = roaring_bitmap_get_cardinality(f->dead);
-    if (f->ndead && roaring_bitmap_maximum(f->dead) >= f->ice->records)
-        return wr_fail(err, WR_E_DECODE, WR_RETRY_NO, "%s deletes row %u of %s, which has %llu", del->path, roaring_bitmap_maximum(f->dead), f->ice->path,
-                       (unsigned long long)f->ice->records);
-    return WR_OK;
+    WR_TRY(wr_ice_read_deletes(t->lake->engine, del, t->files[no].ice->path, &bm, err));
+    wr_code rc = wr_table_kill_all(t, no, bm, err);
+    roaring_bitmap_free(bm);
+    return rc == WR_OK ? WR_OK : wr_err_in(err, "%s", del->path);
 }
 
 /* Takes del over. A delete file that tells its data file is replaced with the next delete of that file; others (of other writers, v2) stay,

@@ -5,15 +5,19 @@ struct wr_pending {
     wr_key *keys;      /* [cap] by row */
     uint32_t *older;   /* [cap] the row with the same key before this one, WR_NO_ROW */
     uint32_t n, cap;
-    uint32_t *slots;   /* [mask + 1] newest row of a key, WR_NO_ROW = free, GONE = all its rows were popped */
+    uint64_t *slots;   /* [mask + 1] half of the key's hash, then the newest row of the key; FREE; GONE: all its rows were popped */
     uint32_t mask, used;
 };
-#define GONE (UINT32_MAX - 1)
+#define FREE UINT64_MAX
+#define GONE (UINT64_MAX - 1)
 
-static uint64_t mix(wr_key k) {
+static inline uint64_t mix(wr_key k) {
     uint64_t h = (k.lo ^ (k.hi * 0x9E3779B97F4A7C15ull)) * 0xD6E8FEB86659FD93ull;
-    return h ^ h >> 32;
+    h ^= h >> 32;
+    return h * 0xD6E8FEB86659FD93ull;
 }
+
+static inline uint32_t row_of(uint64_t slot) { return (uint32_t)slot; }
 
 wr_pending *wr_pending_new(void) { return wr_calloc(1, sizeof(wr_pending)); }
 
@@ -34,36 +38,39 @@ void wr_pending_clear(wr_pending *p) {
 
 /* The slot that holds the key, or the one where it belongs. GONE slots keep the way to keys behind them; they are reused for a new key that
  * passes them, and dropped when the table is laid out anew. */
-static uint32_t slot_of(const wr_pending *p, wr_key key, bool *found) {
-    uint32_t i = (uint32_t)mix(key) & p->mask, free_slot = UINT32_MAX;
+static uint32_t slot_of(const wr_pending *p, wr_key key, uint64_t h, bool *found) {
+    uint32_t i = (uint32_t)(h >> 32) & p->mask, free_slot = UINT32_MAX;
     for (;; i = (i + 1) & p->mask) {
-        uint32_t row = p->slots[i];
-        if (row == WR_NO_ROW) return *found = false, free_slot != UINT32_MAX ? free_slot : i;
-        if (row == GONE) {
+        uint64_t slot = p->slots[i];
+        if (slot == FREE) return *found = false, free_slot != UINT32_MAX ? free_slot : i;
+        if (slot == GONE) {
             if (free_slot == UINT32_MAX) free_slot = i;
             continue;
         }
-        if (wr_key_eq(p->keys[row], key)) return *found = true, i;
+        if (slot >> 32 == (h & UINT32_MAX) && wr_key_eq(p->keys[row_of(slot)], key)) return *found = true, i;
     }
 }
 
-static bool rehash(wr_pending *p, uint32_t size) {
-    uint32_t *old = p->slots, old_n = p->slots ? p->mask + 1 : 0;
-    uint32_t *slots = wr_malloc((size_t)size * sizeof *slots);
+static inline uint64_t slot_with(uint64_t h, uint32_t row) { return h << 32 | row; }
+
+static bool lay_out(wr_pending *p, uint32_t size) {
+    uint64_t *old = p->slots, *slots = wr_malloc((size_t)size * sizeof *slots);
+    uint32_t old_n = old ? p->mask + 1 : 0;
     if (!slots) return false;
     memset(slots, 0xff, (size_t)size * sizeof *slots);
     p->slots = slots, p->mask = size - 1, p->used = 0;
     for (uint32_t i = 0; i < old_n; i++) {
         if (old[i] >= GONE) continue;
         bool found;
-        p->slots[slot_of(p, p->keys[old[i]], &found)] = old[i];
+        wr_key key = p->keys[row_of(old[i])];
+        p->slots[slot_of(p, key, mix(key), &found)] = old[i];
         p->used++;
     }
     wr_free(old);
     return true;
 }
 
-bool wr_pending_add(wr_pending *p, wr_key key, uint32_t row) {
+static bool make_room(wr_pending *p, uint32_t row) {
     if (row >= p->cap) {
         uint32_t cap = p->cap ? p->cap : 64;
         while (cap <= row) cap *= 2; /* rows whose add failed are passed over */
@@ -75,19 +82,22 @@ bool wr_pending_add(wr_pending *p, wr_key key, uint32_t row) {
         p->older = o;
         p->cap = cap;
     }
-    if (!p->slots || (uint64_t)(p->used + 1) * 4 > (uint64_t)(p->mask + 1) * 3) {
-        uint32_t live = 0;
-        for (uint32_t i = 0; p->slots && i <= p->mask; i++) live += p->slots[i] < GONE;
-        uint32_t size = 128;
-        while (size < (live + 1) * 2) size *= 2;
-        if (!rehash(p, size)) return false;
-    }
+    if (p->slots && (uint64_t)(p->used + 1) * 4 <= (uint64_t)(p->mask + 1) * 3) return true;
+    uint32_t live = 0, size = 128;
+    for (uint32_t i = 0; p->slots && i <= p->mask; i++) live += p->slots[i] < GONE;
+    while (size < (live + 1) * 2) size *= 2;
+    return lay_out(p, size);
+}
+
+bool wr_pending_add(wr_pending *p, wr_key key, uint32_t row) {
+    if (!make_room(p, row)) return false;
     bool found;
-    uint32_t s = slot_of(p, key, &found);
+    uint64_t h = mix(key);
+    uint32_t s = slot_of(p, key, h, &found);
     p->keys[row] = key;
-    p->older[row] = found ? p->slots[s] : WR_NO_ROW;
-    if (!found && p->slots[s] == WR_NO_ROW) p->used++;
-    p->slots[s] = row;
+    p->older[row] = found ? row_of(p->slots[s]) : WR_NO_ROW;
+    if (!found && p->slots[s] == FREE) p->used++;
+    p->slots[s] = slot_with(h, row);
     p->n = row + 1;
     return true;
 }
@@ -95,22 +105,23 @@ bool wr_pending_add(wr_pending *p, wr_key key, uint32_t row) {
 uint32_t wr_pending_find(const wr_pending *p, wr_key key) {
     if (!p->slots) return WR_NO_ROW;
     bool found;
-    uint32_t s = slot_of(p, key, &found);
-    return found ? p->slots[s] : WR_NO_ROW;
+    uint32_t s = slot_of(p, key, mix(key), &found);
+    return found ? row_of(p->slots[s]) : WR_NO_ROW;
 }
 
 uint32_t wr_pending_pop(wr_pending *p, wr_key key) {
     if (!p->slots) return WR_NO_ROW;
     bool found;
-    uint32_t s = slot_of(p, key, &found);
+    uint64_t h = mix(key);
+    uint32_t s = slot_of(p, key, h, &found);
     if (!found) return WR_NO_ROW;
-    uint32_t row = p->slots[s], older = p->older[row];
-    p->slots[s] = older == WR_NO_ROW ? GONE : older;
+    uint32_t row = row_of(p->slots[s]), older = p->older[row];
+    p->slots[s] = older == WR_NO_ROW ? GONE : slot_with(h, older);
     return row;
 }
 
 const wr_key *wr_pending_keys(const wr_pending *p) { return p->keys; }
 
 size_t wr_pending_bytes(const wr_pending *p) {
-    return (size_t)p->cap * (sizeof(wr_key) + sizeof(uint32_t)) + (p->slots ? ((size_t)p->mask + 1) * sizeof(uint32_t) : 0);
+    return (size_t)p->cap * (sizeof(wr_key) + sizeof(uint32_t)) + (p->slots ? ((size_t)p->mask + 1) * sizeof *p->slots : 0);
 }

@@ -31,6 +31,7 @@ static void free_file(wr_data_file *f) {
     wr_ice_file_free(f->ice);
     wr_ice_file_free(f->deletes);
     if (f->dead) roaring_bitmap_free(f->dead);
+    wr_free(f->bits);
     memset(f, 0, sizeof *f);
 }
 
@@ -139,13 +140,38 @@ wr_code wr_table_remove_file(wr_table *t, uint32_t no, wr_err *err) {
     return WR_OK;
 }
 
+static wr_code dead_room(wr_data_file *f, wr_err *err) {
+    if (f->dead && f->bits) return WR_OK;
+    size_t bytes = (size_t)(f->ice->records / 64 + 1) * 8;
+    if (!f->bits && !(f->bits = wr_calloc(1, bytes))) return wr_nomem(err, "deleted rows", bytes);
+    if (!f->dead && !(f->dead = roaring_bitmap_create())) return wr_nomem(err, "deletion vector", 64);
+    return WR_OK;
+}
+
 wr_code wr_table_kill(wr_table *t, uint32_t no, uint32_t row, wr_err *err) {
     wr_data_file *f = &t->files[no];
-    if (!f->dead && !(f->dead = roaring_bitmap_create())) return wr_nomem(err, "deletion vector", 64);
-    if (!roaring_bitmap_add_checked(f->dead, row)) return WR_OK;
+    if (row >= f->ice->records) return wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "row %u of %s, which has %" PRIu64, row, f->ice->path, f->ice->records);
+    WR_TRY(dead_room(f, err));
+    if (wr_file_dead(f, row)) return WR_OK;
+    f->bits[row / 64] |= UINT64_C(1) << (row % 64);
+    roaring_bitmap_add(f->dead, row);
     f->ndead++;
     f->dirty = true;
     t->touched = true;
+    return WR_OK;
+}
+
+static bool set_bit(uint32_t row, void *bits) { return ((uint64_t *)bits)[row / 64] |= UINT64_C(1) << (row % 64), true; }
+
+wr_code wr_table_kill_all(wr_table *t, uint32_t no, const roaring_bitmap_t *rows, wr_err *err) {
+    wr_data_file *f = &t->files[no];
+    if (roaring_bitmap_is_empty(rows)) return WR_OK;
+    uint32_t last = roaring_bitmap_maximum(rows);
+    if (last >= f->ice->records) return wr_fail(err, WR_E_DECODE, WR_RETRY_NO, "row %u of %s is deleted, which has %" PRIu64, last, f->ice->path, f->ice->records);
+    WR_TRY(dead_room(f, err));
+    roaring_bitmap_or_inplace(f->dead, rows);
+    roaring_iterate(rows, set_bit, f->bits);
+    f->ndead = roaring_bitmap_get_cardinality(f->dead);
     return WR_OK;
 }
 
@@ -210,7 +236,7 @@ typedef struct find_live { wr_table *t; uint32_t file, row; } find_live;
 static bool is_live(void *ctx, uint32_t file, uint32_t row) {
     find_live *f = ctx;
     const wr_data_file *d = &f->t->files[file];
-    if (d->dead && roaring_bitmap_contains(d->dead, row)) return false;
+    if (wr_file_dead(d, row)) return false;
     f->file = file, f->row = row;
     return true;
 }

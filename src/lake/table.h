@@ -12,6 +12,7 @@
 typedef struct wr_data_file {
     wr_ice_file *ice;         /* NULL = number not in use */
     roaring_bitmap_t *dead;   /* rows deleted, committed or not; NULL = none */
+    uint64_t *bits;           /* the same, one bit a row: asked for every change. NULL with dead */
     uint64_t ndead;
     bool committed;           /* in the head snapshot */
     bool dirty;               /* dead has grown since the last commit */
@@ -85,6 +86,8 @@ wr_code wr_table_add_file(wr_table *t, wr_ice_file *file, bool committed, uint32
 wr_code wr_table_reserve_gone(wr_table *t, uint32_t more, wr_err *err); /* so that as many wr_table_remove_file / 2 cannot fail */
 wr_code wr_table_remove_file(wr_table *t, uint32_t no, wr_err *err);
 wr_code wr_table_kill(wr_table *t, uint32_t no, uint32_t row, wr_err *err);
+wr_code wr_table_kill_all(wr_table *t, uint32_t no, const roaring_bitmap_t *rows, wr_err *err); /* committed deletes */
+static inline bool wr_file_dead(const wr_data_file *f, uint32_t row) { return f->bits && f->bits[row / 64] >> (row % 64) & 1; }
 /* A data file of the batch's live rows, and its run (persisted when `index` is given): keys[i] belongs to the batch's row i. @thread any */
 wr_code wr_table_write_rows(wr_table *t, const wr_key_plan *plan, wr_batch *batch, const wr_key *keys, wr_index *index, wr_sealed *ret, wr_err *err);
 char *wr_table_index_dir(const wr_table *t);                  /* owned; NULL = no memory */
