@@ -19,7 +19,8 @@ typedef __int128 num;
 enum {
     CELLS_PER_PART = 24,
     DIVES_MAX = 900,
-    ROWS_PER_PART_MIN = 20000,
+    ROWS_WORTH_IT = 2000,     /* by the server's statistics, which may be old */
+    ROWS_PER_PART_MIN = 10000, /* by the dives, which are not */
     OFFSET_ROWS_MAX = 4000000,
     TEXT_DIGITS = 8, /* base 36: 2.8 * 10^12 */
     BINARY_DIGITS = 7,
@@ -321,6 +322,7 @@ static wr_code in_order(cutter *c, const char *a, const char *b, bool *ret, wr_e
 static wr_code choose_cuts(cutter *c, int parts, char **cuts, int *ret_n, wr_err *err) {
     uint64_t total = 0, sum = 0;
     for (int i = 0; i < c->n; i++) total += c->cells[i].rows;
+    if ((uint64_t)parts > total / ROWS_PER_PART_MIN + 1) parts = (int)(total / ROWS_PER_PART_MIN + 1);
     int n = 0;
     for (int i = 0; i + 1 < c->n && n < parts - 1; i++) {
         uint64_t before = sum, target = total * (uint64_t)(n + 1) / (uint64_t)parts;
@@ -370,6 +372,7 @@ static wr_code by_offset(wr_snap *sn, int parts, char **cuts, int *ret_n, wr_err
     WR_AUTO char *count = NULL;
     WR_TRY(wr_my_scalar(sn->m, &count, err, "SELECT COUNT(*) FROM %s", sn->table_sql));
     uint64_t rows = count ? strtoull(count, NULL, 10) : 0;
+    if ((uint64_t)parts > rows / ROWS_PER_PART_MIN + 1) parts = (int)(rows / ROWS_PER_PART_MIN + 1);
     for (int i = 1; i < parts && rows >= (uint64_t)parts; i++) {
         WR_AUTO char *tail = wr_asprintf("ORDER BY %s LIMIT 1 OFFSET %" PRIu64, sn->key_sql, rows * (uint64_t)i / (uint64_t)parts - 1);
         if (!tail) return wr_nomem(err, "a query", strlen(sn->key_sql));
@@ -384,8 +387,7 @@ static wr_code by_offset(wr_snap *sn, int parts, char **cuts, int *ret_n, wr_err
 
 wr_code wr_snap_split(wr_snap *sn, int parts, wr_key_range *ret_ranges, int *ret_n, wr_err *err) {
     if (parts < 1) return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "a split into %d ranges", parts);
-    uint64_t worth = sn->estimate / ROWS_PER_PART_MIN + 1;
-    if ((uint64_t)parts > worth) parts = (int)worth;
+    if (sn->estimate < ROWS_WORTH_IT) parts = 1;
     int n = 0;
     char **cuts = wr_calloc((size_t)parts, sizeof *cuts);
     if (!cuts) return wr_nomem(err, "cuts", (size_t)parts * sizeof *cuts);

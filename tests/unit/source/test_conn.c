@@ -1,0 +1,118 @@
+/* Connecting: what fails without a server, and how it is worded. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <arpa/inet.h>
+#include <pthread.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <cmocka.h>
+#include "mysql/conn.h"
+
+static wr_my_conn_options options(int port) {
+    return (wr_my_conn_options){.host = (char *)"127.0.0.1", .user = (char *)"weir", .password = (char *)"hunter2hunter2", .port = port};
+}
+
+static int listener(int *ret_port) {
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t n = sizeof a;
+    assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof a), 0);
+    assert_int_equal(listen(fd, 4), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&a, &n), 0);
+    *ret_port = ntohs(a.sin_port);
+    return fd;
+}
+
+static void a_closed_port_is_worth_another_try(void **state) {
+    int port, fd = listener(&port);
+    close(fd);
+    wr_my_conn_options o = options(port);
+    wr_err err = WR_ERR_INIT;
+    MYSQL *m = NULL;
+    assert_int_equal(wr_my_connect(&o, &m, &err), WR_E_NET);
+    assert_int_equal(err.retry, WR_RETRY_SOON);
+    assert_non_null(strstr(err.msg, "127.0.0.1"));
+    assert_non_null(strstr(err.msg, "weir"));
+    assert_null(strstr(err.msg, "hunter2"));
+    assert_true(err.cure[0] != 0);
+}
+
+static void an_unknown_host_is_named(void **state) {
+    wr_my_conn_options o = options(3306);
+    o.host = (char *)"no-such-host.invalid";
+    wr_err err = WR_ERR_INIT;
+    MYSQL *m = NULL;
+    assert_int_equal(wr_my_connect(&o, &m, &err), WR_E_NET);
+    assert_non_null(strstr(err.msg, "no-such-host.invalid"));
+}
+
+static void a_missing_ca_file_is_found_before_connecting(void **state) {
+    wr_my_conn_options o = options(1);
+    o.tls = WR_TLS_VERIFY, o.tls_ca = (char *)"/nonexistent/ca.pem";
+    wr_err err = WR_ERR_INIT;
+    MYSQL *m = NULL;
+    assert_int_equal(wr_my_connect(&o, &m, &err), WR_E_CONFIG);
+    assert_non_null(strstr(err.msg, "/nonexistent/ca.pem"));
+}
+
+/* A server that greets, and refuses the log-in with what it likes. */
+typedef struct fake {
+    int fd;
+    const char *refusal; /* error packet behind 0xff: number (2, little-endian), #state, text */
+    size_t refusal_n;
+} fake;
+
+static void *fake_server(void *arg) {
+    fake *f = arg;
+    int c = accept(f->fd, NULL, NULL);
+    static const char greeting[] = "\x0a" "8.0.99\0" "\x01\0\0\0" "abcdefgh\0" "\xff\xf7" "\x2d" "\x02\0" "\x08\x00" "\x15" "\0\0\0\0\0\0\0\0\0\0" "ijklmnopqrst\0" "mysql_native_password";
+    unsigned char head[4] = {sizeof greeting, 0, 0, 0};
+    char in[1024];
+    if (write(c, head, 4) != 4 || write(c, greeting, sizeof greeting) != sizeof greeting || read(c, in, sizeof in) <= 0) return close(c), NULL;
+    unsigned char h2[4] = {(unsigned char)(f->refusal_n + 1), 0, 0, 2};
+    if (write(c, h2, 4) != 4 || write(c, "\xff", 1) != 1 || write(c, f->refusal, f->refusal_n) != (ssize_t)f->refusal_n) return close(c), NULL;
+    while (read(c, in, sizeof in) > 0) {}
+    close(c);
+    return NULL;
+}
+
+static void the_password_is_in_no_message(void **state) {
+    static const char refusal[] = "\x15\x04#28000Access denied, password was hunter2hunter2 \n\x01";
+    int port;
+    fake f = {.fd = listener(&port), .refusal = refusal, .refusal_n = sizeof refusal - 1};
+    pthread_t th;
+    assert_int_equal(pthread_create(&th, NULL, fake_server, &f), 0);
+    wr_my_conn_options o = options(port);
+    o.tls = WR_TLS_DISABLED;
+    wr_err err = WR_ERR_INIT;
+    MYSQL *m = NULL;
+    assert_int_equal(wr_my_connect(&o, &m, &err), WR_E_AUTH);
+    pthread_join(th, NULL);
+    close(f.fd);
+    assert_int_equal(err.retry, WR_RETRY_NO);
+    assert_non_null(strstr(err.msg, "1045"));
+    assert_null(strstr(err.msg, "hunter2"));
+    assert_null(strchr(err.msg, '\n'));
+    assert_non_null(strstr(err.cure, "password"));
+}
+
+static void names_and_texts_are_quoted(void **state) {
+    wr_buf b = WR_BUF_INIT;
+    wr_my_quote_name(&b, "a`b");
+    wr_my_quote_text(&b, "it's \\ so");
+    assert_string_equal(wr_buf_cstr(&b), "`a``b`'it\\'s \\\\ so'");
+    wr_buf_free(&b);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_closed_port_is_worth_another_try),
+        cmocka_unit_test(an_unknown_host_is_named),
+        cmocka_unit_test(a_missing_ca_file_is_found_before_connecting),
+        cmocka_unit_test(the_password_is_in_no_message),
+        cmocka_unit_test(names_and_texts_are_quoted),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
