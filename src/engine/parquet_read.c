@@ -7,6 +7,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <errno.h>
+#include <unistd.h>
 #include "duck.h"
 #include "weir/base/mem.h"
 
@@ -335,6 +337,10 @@ static wr_code rows_read(reader *r, wr_code (*fn)(void *ctx, uint64_t pos, wr_sl
 
 wr_code wr_parquet_read(wr_engine *e, const char *path, const wr_schema *schema, const wr_parquet_read_options *opts,
                         wr_code (*fn)(void *ctx, uint64_t pos, wr_slice row, wr_err *err), void *ctx, wr_err *err) {
+    if (access(path, R_OK) != 0) {
+        wr_fail(err, errno == ENOENT ? WR_E_NOTFOUND : WR_E_IO, WR_RETRY_NO, "data file is missing or unreadable: %s: %s", strerror(errno), path);
+        return wr_err_cure(err, "restore the file from a backup; without one, remove the table from the catalog and the pipeline's home, and load again");
+    }
     WR_CLEANUP(reader_close) reader r = {.path = path};
     bool some = opts && opts->columns;
     r.ncols = some ? opts->ncolumns : schema->ncols;

@@ -47,6 +47,34 @@ static wr_code drop_open(wr_pipeline *p, wr_err *err) {
 
 static wr_code on_abort(void *ctx, wr_err *err) { return drop_open(ctx, err); }
 
+/* Each binlog file's time of birth, for the present and the last file: the queue ends in one of them. */
+static wr_code on_binlog(void *ctx, const char *file, uint32_t created_s, wr_err *err) {
+    wr_pipeline *p = ctx;
+    static const char *const keys[2] = {"source.binlog", "source.binlog.before"};
+    WR_AUTO char *now = wr_asprintf("%s %" PRIu32, file, created_s);
+    char *known[2] = {NULL, NULL};
+    if (!now) return wr_nomem(err, "binlog file", 64);
+    size_t n = strlen(file);
+    wr_code rc = wr_state_get(p->state, keys[0], &known[0], err);
+    if (rc == WR_OK) rc = wr_state_get(p->state, keys[1], &known[1], err);
+    bool same = false;
+    for (int i = 0; rc == WR_OK && i < 2; i++) {
+        if (!known[i] || strncmp(known[i], file, n) || known[i][n] != ' ') continue;
+        same = !strcmp(known[i], now);
+        if (same) break;
+        rc = wr_fail(err, WR_E_CONFLICT, WR_RETRY_NO, "the source's history changed: the server began %s at %" PRIu32 ", the one this pipeline has read was begun at %s (RESET MASTER, or a server set up anew)", file,
+                     created_s, known[i] + n + 1);
+        wr_err_cure(err, "positions of the old history mean nothing now: give the pipeline a new home to load every table again");
+        break;
+    }
+    if (rc == WR_OK && !same) {
+        if (known[0]) rc = wr_state_set(p->state, keys[1], known[0], err);
+        if (rc == WR_OK) rc = wr_state_set(p->state, keys[0], now, err);
+    }
+    wr_free(known[0]), wr_free(known[1]);
+    return rc;
+}
+
 static bool stopping(void *ctx) { return ((wr_pipeline *)ctx)->stop; }
 
 static wr_code restore_one(void *ctx, const wr_ddl *d, wr_err *err) { return wr_source_restore(ctx, d, err); }
@@ -65,7 +93,7 @@ static bool pause_ms(wr_pipeline *p, int ms) {
 
 static void *capture_main(void *arg) {
     wr_pipeline *p = arg;
-    const wr_stream_sink sink = {p, on_change, on_ddl, on_commit, on_abort, stopping};
+    const wr_stream_sink sink = {p, on_change, on_ddl, on_commit, on_abort, on_binlog, stopping};
     wr_err err = WR_ERR_INIT;
     int delay = 200;
     for (;;) {

@@ -63,6 +63,21 @@ wr_code wr_pipeline_open(const wr_pipeline_options *o, wr_pipeline **ret, wr_err
     return WR_OK;
 }
 
+static void first_stop(void *ctx, const wr_finding *f) {
+    wr_err *err = ctx;
+    if (f->severity != WR_FINDING_STOPS || err->code) return;
+    wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "%.480s: %.500s", f->what, f->consequence);
+    wr_err_cure(err, "%s", f->cure);
+}
+
+/* What `weir check` would say stops a sync does stop it, before the first row is read. Later the stream itself finds out. */
+static wr_code preflight(wr_pipeline *p, wr_err *err) {
+    wr_err found = WR_ERR_INIT;
+    WR_TRY(wr_source_check(p->source, first_stop, &found, err));
+    if (found.code) *err = found;
+    return err->code;
+}
+
 void wr_pipeline_close(wr_pipeline *p) {
     if (!p) return;
     wr_apply_close(p);
@@ -163,6 +178,7 @@ wr_code wr_pipeline_run(wr_pipeline *p, wr_run_mode mode, wr_err *err) {
         wr_pos_clear(&ignored);
         if (rc == WR_OK) rc = wr_state_schema_load(p->state, off, restore_source, p->source, err);
     }
+    if (rc == WR_OK && !last.file[0]) rc = preflight(p, err);
     if (rc == WR_OK) rc = wr_capture_start(p, &last, err);
     wr_pos_clear(&last);
     if (rc == WR_OK) {

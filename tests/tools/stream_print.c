@@ -120,7 +120,7 @@ int main(int argc, char **argv) {
         char where[512];
         fprintf(stderr, "%s, %d tables, from %s\n", wr_source_version(s), t.n, wr_pos_print(&pos, where));
         t.until = seconds < 0 ? INT64_MAX : wr_mono_us() + (int64_t)(seconds * 1e6);
-        wr_stream_sink sink = {&t, on_change, on_ddl, on_commit, on_abort, on_stopping};
+        wr_stream_sink sink = {&t, on_change, on_ddl, on_commit, on_abort, NULL, on_stopping};
         rc = wr_source_stream(s, &pos, &sink, &err);
         wr_stream_stats st;
         wr_source_stream_stats(s, &st);

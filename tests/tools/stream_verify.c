@@ -167,7 +167,7 @@ int main(int argc, char **argv) {
     for (int i = 0; i < t.n && rc == WR_OK; i++) rc = read_table(&t, &t.t[i], &t.t[i], &err);
     printf("READY %d tables%s%s\n", t.n, rc == WR_OK ? "" : ": ", rc == WR_OK ? "" : err.msg);
     fflush(stdout);
-    wr_stream_sink sink = {&t, on_change, on_ddl, on_commit, on_abort, on_stopping};
+    wr_stream_sink sink = {&t, on_change, on_ddl, on_commit, on_abort, NULL, on_stopping};
     if (rc == WR_OK) rc = wr_pos_copy(&t.last, &pos, &err);
     if (rc == WR_OK) rc = wr_source_stream(t.s, &pos, &sink, &err);
     int bad = 0, compared = 0;

@@ -1,6 +1,8 @@
 #include "applier.h"
+#include <inttypes.h>
 #include <stdio.h>
 #include <strings.h>
+#include "cascade.h"
 #include "payload.h"
 #include "rows.h"
 #include "value.h"
@@ -16,6 +18,7 @@
 /* What a table id stands for at the moment. */
 typedef struct table {
     wr_row_plan *plan;   /* NULL: not captured, passed over */
+    wr_cascade_table *cause; /* not captured, and changes of its rows reach captured tables */
     bool transactional;
     size_t n;
     uint8_t identity[];  /* the map's bytes: an id whose map has changed is looked up again */
@@ -54,8 +57,13 @@ struct wr_applier {
 
     wr_u64map *tables;
     uint64_t last_id; table *last_table;
+    uint64_t generation;    /* of the catalogue, to which these belong */
+    wr_cascades *cascades;  /* NULL: to be made */
     wr_buf scratch;         /* uncompressed events */
     wr_payload *payload;
+
+    struct { unsigned id; char name[72]; } collations[8]; /* looked up at the server; used in turn */
+    unsigned ncollations;
 
     bool searching, found;
     wr_xid wanted;
@@ -70,6 +78,9 @@ static void table_free(void *p) {
 static bool forget_tables(wr_applier *a) {
     wr_u64map_free(a->tables, table_free);
     a->last_table = NULL;
+    wr_cascades_free(a->cascades);
+    a->cascades = NULL;
+    a->generation = wr_catalogue_generation(a->env.catalogue);
     return (a->tables = wr_u64map_new()) != NULL;
 }
 
@@ -92,6 +103,7 @@ wr_code wr_applier_new(const wr_applier_env *env, const wr_pos *from, wr_applier
 void wr_applier_free(wr_applier *a) {
     if (!a) return;
     if (a->tables) wr_u64map_free(a->tables, table_free);
+    wr_cascades_free(a->cascades);
     wr_gtid_set_free(a->set);
     wr_buf_free(&a->set_text);
     wr_buf_free(&a->scratch);
@@ -126,6 +138,7 @@ static wr_code tell(wr_applier *a, int64_t event_us, wr_err *err) {
     wr_catalogue_commit(a->env.catalogue);
     a->given = a->untold = false;
     a->told_at_us = wr_mono_us();
+    if (a->generation != wr_catalogue_generation(a->env.catalogue) && !forget_tables(a)) return wr_nomem(err, "stream", 0); /* the sink may add tables then */
     return WR_OK;
 }
 
@@ -146,6 +159,7 @@ static void group_clear(wr_applier *a) {
     a->xa = a->standalone = a->skip_statement = a->rows_transactional = a->rows_other = a->savepoint = a->gtid_pending = false;
     a->rows = a->savepoint_rows = 0;
     a->commit_us = 0;
+    if (a->cascades) wr_cascades_next(a->cascades);
 }
 
 /* The transaction never came to its end: the connection or the server stopped in the middle, or it was rolled back. */
@@ -191,9 +205,44 @@ static wr_code commit_group(wr_applier *a, wr_err *err) {
     return a->given ? tell(a, us, err) : moved(a, us, err);
 }
 
+/* ------------------------------------------------------------------ changes without row events */
+static bool logs_cascades(const wr_applier *a) {
+    return !a->format.is_mariadb && a->env.flavor != WR_MARIADB && a->format.server_version_num >= 90600 && !a->env.native_fk;
+}
+
+/* NULL: this server tells everything. */
+static wr_code cascades(wr_applier *a, wr_cascades **ret, wr_err *err) {
+    *ret = NULL;
+    if (!a->env.sink->stale || a->searching || logs_cascades(a)) return WR_OK;
+    if (!a->cascades) WR_TRY(wr_cascades_new(a->env.catalogue, &a->cascades, err));
+    *ret = a->cascades;
+    return WR_OK;
+}
+
+static wr_code give_stale(void *ctx, uint32_t id, const wr_cascade_table *cause, wr_op op, wr_err *err) {
+    wr_applier *a = ctx;
+    char why[1024];
+    snprintf(why, sizeof why, "rows of %s.%s were %s at %s:%" PRIu64 ", and a foreign key took that to this table", wr_cascade_table_db(cause), wr_cascade_table_name(cause),
+             op == WR_OP_DELETE ? "deleted" : "updated", a->file, a->offset);
+    a->given = true;
+    return of_sink(a, a->env.sink->stale(a->env.sink->ctx, id, why, err));
+}
+
+/* Rows of a table that is not captured, or of a transaction whose rows were not kept (t NULL). */
+static wr_code unseen_rows(wr_applier *a, wr_cascade_table *t, wr_op op, wr_err *err) {
+    wr_cascades *g;
+    WR_TRY(cascades(a, &g, err));
+    if (!g) return WR_OK;
+    return t ? wr_cascades_rows(g, t, op, wr_slice_of(NULL, 0), wr_slice_of(NULL, 0), give_stale, a, err) : wr_cascades_unseen(g, give_stale, a, err);
+}
+
 static wr_code give_change(void *ctx, const wr_change *c, wr_err *err) {
     wr_applier *a = ctx;
     a->given = true;
+    wr_cascades *g = NULL;
+    if (c->op != WR_OP_INSERT) WR_TRY(cascades(a, &g, err));
+    wr_cascade_table *t = g ? wr_cascades_of_id(g, c->table) : NULL;
+    if (t) WR_TRY(wr_cascades_rows(g, t, (wr_op)c->op, c->before, c->after, give_stale, a, err));
     return of_sink(a, a->env.sink->change(a->env.sink->ctx, c, err));
 }
 
@@ -236,7 +285,10 @@ static wr_code on_xa_prepare(wr_applier *a, wr_err *err) {
     if (a->xa && x.one_phase) {
         uint64_t rows = 0;
         if (a->searching) wr_xa_spool_discard(a->env.spool);
-        else WR_TRY(wr_xa_spool_one_phase(a->env.spool, give_change, a, &rows, err));
+        else {
+            WR_TRY(wr_xa_spool_one_phase(a->env.spool, give_change, a, &rows, err));
+            WR_TRY(unseen_rows(a, NULL, WR_OP_DELETE, err));
+        }
     } else if (a->xa) {
         wr_pos pos;
         position_now(a, &pos);
@@ -271,6 +323,7 @@ static wr_code on_xa_commit(wr_applier *a, wr_slice sql, wr_err *err) {
     if (a->xa && wr_xid_eq(&xid, &a->xid)) {
         uint64_t rows = 0;
         WR_TRY(wr_xa_spool_one_phase(a->env.spool, give_change, a, &rows, err));
+        WR_TRY(unseen_rows(a, NULL, WR_OP_DELETE, err));
         a->xa = false;
         return commit_group(a, err);
     }
@@ -285,6 +338,7 @@ static wr_code on_xa_commit(wr_applier *a, wr_slice sql, wr_err *err) {
     position_now(a, &pos);
     uint64_t rows = 0;
     WR_TRY(wr_xa_spool_commit(a->env.spool, &xid, &pos, give_change, a, &rows, err));
+    WR_TRY(unseen_rows(a, NULL, WR_OP_DELETE, err));
     return commit_group(a, err);
 }
 
@@ -309,16 +363,33 @@ static bool is_word(wr_slice sql, const char *word) {
     return sql.n == n && strncasecmp((const char *)sql.p, word, n) == 0;
 }
 
+/* A collation's name by its id, NULL when the server does not say. */
+static const char *collation_name(wr_applier *a, MYSQL *m, unsigned id) {
+    for (unsigned i = 0; i < a->ncollations && i < 8; i++)
+        if (a->collations[i].id == id) return a->collations[i].name;
+    if (!m || id == 0) return NULL;
+    wr_err ignored = WR_ERR_INIT;
+    WR_AUTO char *name = NULL;
+    wr_my_scalar(m, &name, &ignored, "SELECT COLLATION_NAME FROM information_schema.COLLATIONS WHERE ID = %u", id);
+    /* MariaDB since 10.10 keeps the ids of some here only */
+    if (!name && a->env.flavor == WR_MARIADB)
+        wr_my_scalar(m, &name, &ignored, "SELECT FULL_COLLATION_NAME FROM information_schema.COLLATION_CHARACTER_SET_APPLICABILITY WHERE ID = %u", id);
+    if (!name || strlen(name) >= sizeof a->collations[0].name) return NULL;
+    unsigned at = a->ncollations++ % 8;
+    a->collations[at].id = id;
+    return strcpy(a->collations[at].name, name);
+}
+
 static wr_code apply_statement(wr_applier *a, const wr_ev_query *q, wr_err *err) {
     const char *charset = q->charset_client ? wr_charset_of_collation(q->charset_client) : NULL;
+    MYSQL *m = NULL;
+    if (a->env.connection) WR_TRY(a->env.connection(a->env.ctx, &m, err));
     wr_statement st = {
         .default_db = q->db, .sql = q->sql, .charset = charset, .time_zone = q->time_zone[0] ? q->time_zone : NULL,
-        .collation_server = NULL, .session = q->thread_id, .explicit_timestamp = q->explicit_timestamp,
+        .collation_server = collation_name(a, m, q->collation_server), .session = q->thread_id, .explicit_timestamp = q->explicit_timestamp,
         .sql_mode = q->sql_mode, .is_mariadb = a->format.is_mariadb || a->env.flavor == WR_MARIADB,
         .server_version = a->format.server_version_num,
     };
-    MYSQL *m = NULL;
-    if (a->env.connection) WR_TRY(a->env.connection(a->env.ctx, &m, err));
     wr_statement_kind kind = WR_STMT_IGNORED;
     WR_TRY(wr_catalogue_statement(a->env.catalogue, &st, m, give_ddl, a, &kind, err));
     wr_xid xid;
@@ -419,11 +490,24 @@ static wr_code on_table_map(wr_applier *a, wr_err *err) {
             rc = wr_row_plan_new(def, &m, &a->format, a->env.types, &t->plan, err);
             t->transactional = is_transactional(def);
         }
+    } else {
+        wr_cascades *g;
+        rc = cascades(a, &g, err);
+        if (rc == WR_OK && g) t->cause = wr_cascades_of_name(g, db, name);
     }
     if (rc == WR_OK && !wr_u64map_put(a->tables, m.table_id, t)) rc = wr_nomem(err, "table", 0);
     if (rc != WR_OK) return table_free(t), rc;
     a->last_id = m.table_id, a->last_table = t;
     return WR_OK;
+}
+
+static wr_op rows_op(uint8_t type) {
+    switch (type) {
+    case EV_DELETE_ROWS_V0: case EV_DELETE_ROWS_V1: case EV_DELETE_ROWS: case EV_DELETE_ROWS_COMPRESSED_V1: case EV_DELETE_ROWS_COMPRESSED: return WR_OP_DELETE;
+    case EV_UPDATE_ROWS_V0: case EV_UPDATE_ROWS_V1: case EV_UPDATE_ROWS: case EV_PARTIAL_UPDATE_ROWS: case EV_UPDATE_ROWS_COMPRESSED_V1: case EV_UPDATE_ROWS_COMPRESSED:
+        return WR_OP_UPDATE;
+    default: return WR_OP_INSERT;
+    }
 }
 
 static wr_code on_rows(wr_applier *a, wr_err *err) {
@@ -435,7 +519,9 @@ static wr_code on_rows(wr_applier *a, wr_err *err) {
         if (id == 0xFFFFFF || id == 0xFFFFFFFF) return WR_OK; /* the dummy that only ends a statement */
         return wr_fail(err, WR_E_DECODE, WR_RETRY_NO, "rows of table id %llu, which no TABLE_MAP has named", (unsigned long long)id);
     }
-    if (!t->plan) return WR_OK;
+    wr_op op = rows_op(a->ev.type);
+    /* of an XA transaction at its commit */
+    if (!t->plan) return t->cause && op != WR_OP_INSERT && !a->xa ? unseen_rows(a, t->cause, op, err) : WR_OK;
     if (a->searching && !a->xa) return WR_OK;
     wr_ev_rows e;
     WR_TRY(wr_event_rows_parse(&a->ev, &a->format, &a->scratch, &e, err));
@@ -448,10 +534,13 @@ static wr_code on_rows(wr_applier *a, wr_err *err) {
 }
 
 /* ------------------------------------------------------------------ files and formats */
-static void advance(wr_applier *a, uint32_t log_pos) {
-    uint64_t to = (a->offset & ~0xFFFFFFFFull) | log_pos;
-    if (to < a->offset) to += 1ull << 32; /* 32 bits in the header, files may be longer */
-    a->offset = to;
+/* Headers have the low 32 bits of the offset, and files may be longer. What would be a step back is none: after a start by GTID the
+ * server sends the head of the file before what we asked for. */
+static void advance(wr_applier *a) {
+    uint32_t step = a->ev.log_pos - (uint32_t)a->offset;
+    bool head = a->ev.type == EV_FORMAT_DESCRIPTION || a->ev.type == EV_PREVIOUS_GTIDS || a->ev.type == EV_MARIA_GTID_LIST || a->ev.type == EV_START_ENCRYPTION;
+    if (step >> 31 || (head && a->ev.log_pos < a->offset)) return;
+    a->offset += step;
 }
 
 static wr_code on_rotate(wr_applier *a, wr_err *err) {
@@ -470,6 +559,7 @@ static wr_code on_rotate(wr_applier *a, wr_err *err) {
 static wr_code on_format(wr_applier *a, wr_err *err) {
     if (a->ev.log_pos && a->group != GROUP_NONE) WR_TRY(give_up(a, err)); /* a server that stopped in the middle */
     WR_TRY(wr_event_format_parse(&a->ev, &a->format, err));
+    if (a->ev.timestamp && !a->searching && a->env.sink->binlog) WR_TRY(a->env.sink->binlog(a->env.sink->ctx, wr_applier_file(a), a->ev.timestamp, err));
     if (a->ev.log_pos && a->format.server_start && !a->searching) wr_catalogue_server_started(a->env.catalogue);
     return WR_OK;
 }
@@ -571,7 +661,7 @@ wr_code wr_applier_feed(wr_applier *a, wr_slice event, wr_err *err) {
     wr_code rc = wr_event_split(&a->format, event, false, &a->ev, err);
     if (rc == WR_OK) {
         bool real = a->ev.log_pos != 0 && !(a->ev.flags & EV_FLAG_ARTIFICIAL) && a->ev.type != EV_HEARTBEAT && a->ev.type != EV_HEARTBEAT_V2;
-        if (real) advance(a, a->ev.log_pos);
+        if (real) advance(a);
         if (a->env.stats && !a->searching) {
             count(&a->env.stats->bytes, event.n);
             count(&a->env.stats->events, 1);

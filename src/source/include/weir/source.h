@@ -63,11 +63,19 @@ wr_code wr_source_now(wr_source *s, wr_pos *ret_pos, wr_err *err);
  * without GTID). The tables' definitions of that moment become the source's catalogue; tables get ids from first_table_id on. @stream */
 wr_code wr_source_begin(wr_source *s, uint32_t first_table_id, wr_pos *ret_pos, wr_err *err);
 
+/* A position for which the same holds without definitions: everything at or before it is visible to a SELECT that starts after the call. */
+wr_code wr_source_settled(wr_source *s, wr_pos *ret_pos, wr_err *err);
+
 /* ------------------------------------------------------------------ catalogue */
+/* Forgets every table; ids go on from next_table_id. Before putting back what was recorded. @stream */
+wr_code wr_source_forget(wr_source *s, uint32_t next_table_id, wr_err *err);
 /* Puts back what was recorded (restart): every event of wr_state_schema_load. @stream */
 wr_code wr_source_restore(wr_source *s, const wr_ddl *ddl, wr_err *err);
 /* The captured and hidden tables of the catalogue as WR_DDL_CREATE (rows RELOAD for captured ones) and WR_DDL_HIDDEN. @stream */
 wr_code wr_source_each_table(wr_source *s, wr_code (*fn)(void *ctx, const wr_ddl *ddl, wr_err *err), void *ctx, wr_err *err);
+
+/* Whether rows of the table that `def` describes may change without row events (wr_stream_sink.stale). @any */
+bool wr_source_hides_changes(const wr_source *s, const char *def);
 
 /* ------------------------------------------------------------------ snapshot */
 typedef struct wr_snap wr_snap;
@@ -105,8 +113,15 @@ typedef struct wr_stream_sink {
     wr_code (*ddl)(void *ctx, const wr_ddl *d, wr_err *err);
     wr_code (*commit)(void *ctx, const wr_pos *pos, int64_t event_time_us, wr_err *err);
     wr_code (*abort)(void *ctx, wr_err *err);
+    /* The stream reads this binlog file, which the server began at created_s (seconds since 1970). Told before anything of the file, so that a reset
+     * history is noticed even where file name and offset exist again. May be NULL. */
+    wr_code (*binlog)(void *ctx, const char *file, uint32_t created_s, wr_err *err);
     /* Called about every 200 ms while waiting and between transactions. true = stop. */
     bool (*stopping)(void *ctx);
+    /* Rows of a captured table change in this transaction without row events: a foreign key with CASCADE or SET NULL, on a server that does not log what
+     * those do. The table must be read again; where and why is in `why`. At most once a transaction and table, in front of the change that is the cause.
+     * NULL = not wanted. */
+    wr_code (*stale)(void *ctx, uint32_t table, const char *why, wr_err *err);
 } wr_stream_sink;
 
 typedef struct wr_stream_stats {   /* read by any thread, each field atomically */
