@@ -531,7 +531,7 @@ static wr_code apply_create(apply *ap, const wr_sql *s, wr_err *err) {
 }
 
 /* ------------------------------------------------------------------ RENAME */
-typedef enum fate { FATE_NONE = 0, FATE_SWAP, FATE_BACK, FATE_RENAME, FATE_AWAY, FATE_DROP, FATE_CREATE, FATE_HIDDEN } fate;
+typedef enum fate { FATE_NONE = 0, FATE_SWAP, FATE_BACK, FATE_RENAME, FATE_AWAY, FATE_DROP, FATE_CREATE, FATE_HIDDEN, FATE_NOTE } fate;
 
 /* A table on its way through the pairs of one RENAME. */
 typedef struct mover {
@@ -596,6 +596,15 @@ static void decide(apply *ap, mover *m, int n, mover *x) {
     }
     if (wanted(ap, &x->to)) x->fate = FATE_CREATE;
     else if (e) x->fate = FATE_HIDDEN;
+    else if (wr_catalogue_base_(ap->c, x->to.db, x->to.name)) x->fate = FATE_NOTE;
+}
+
+/* A table nobody knows takes a helper's name: that it is there is all that is kept. */
+static wr_code note(apply *ap, const mover *x, wr_err *err) {
+    wr_my_table *t = placeholder(ap, x->to.db, x->to.name);
+    if (!t) return wr_nomem(err, "table", sizeof *t);
+    t->id = ap->c->next_id++;
+    return put_and_send(ap, t, WR_DDL_HIDDEN, WR_ROWS_KEEP, NULL, NULL, NULL, err);
 }
 
 static wr_code rename_captured(apply *ap, mover *x, wr_err *err) {
@@ -725,6 +734,7 @@ static wr_code move_all(apply *ap, mover *m, int n, wr_err *err) {
     for (int i = 0; i < n; i++) {
         if (m[i].fate == FATE_CREATE) WR_TRY(arrive(ap, &m[i], err));
         if (m[i].fate == FATE_HIDDEN) WR_TRY(hide(ap, &m[i], err));
+        if (m[i].fate == FATE_NOTE) WR_TRY(note(ap, &m[i], err));
     }
     return WR_OK;
 }

@@ -212,7 +212,9 @@ static void run_random(const char *where) {
         rnd_statement(&s, &b);
         char *sql = wr_buf_cstr(&b);
         size_t had = strlen(s.failure);
-        if (server_run(&s, sql) == 0) good++;
+        unsigned error = server_run(&s, sql);
+        if (error == 0) good++;
+        if (getenv("WEIR_TEST_VERBOSE")) print_message("%s: %s\n", error ? "refused" : "accepted", sql);
         if (strlen(s.failure) > had) {
             disagree(&s, "  at: %s", sql);
             server_begin(&s);
