@@ -285,9 +285,11 @@ static wr_code parse_mysql_member(wr_gtid_set *s, const char **p, bool *ok, wr_e
     return WR_OK;
 }
 
+static bool skip_dash(const char **p) { return **p == '-' && (++*p, true); }
+
 static wr_code parse_maria_member(wr_gtid_set *s, const char **p, bool *ok, wr_err *err) {
     uint64_t d, srv, seq;
-    *ok = read_u64(p, &d) && d <= UINT32_MAX && *(*p)++ == '-' && read_u64(p, &srv) && srv <= UINT32_MAX && *(*p)++ == '-' && read_u64(p, &seq);
+    *ok = read_u64(p, &d) && d <= UINT32_MAX && skip_dash(p) && read_u64(p, &srv) && srv <= UINT32_MAX && skip_dash(p) && read_u64(p, &seq);
     return *ok ? wr_gtid_set_add_maria(s, (uint32_t)d, (uint32_t)srv, seq, err) : WR_OK;
 }
 
