@@ -120,15 +120,16 @@ static wr_code file_error(wr_err *err, const char *verb, const char *path, int e
 
 /* Room is reserved before it is mapped: a full disk is an error here, and would be a fatal signal at a write to a mapped page. */
 static wr_code map_new_file(wr_run *r, const char *path, size_t bytes, wr_err *err) {
+    WR_AUTO char *name = wr_strdup(path);
+    if (!name) return wr_nomem(err, "index run path", strlen(path));
     if (WR_FAULT("lake.run")) return file_error(err, "reserve", path, ENOSPC);
     int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0) return file_error(err, "create", path, errno);
-    r->path = wr_strdup(path);
-    int e = r->path ? posix_fallocate(fd, 0, (off_t)bytes) : ENOMEM;
+    r->path = WR_STEAL(name); /* from here on it is removed with the run */
+    int e = posix_fallocate(fd, 0, (off_t)bytes);
     void *m = e ? MAP_FAILED : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (!e && m == MAP_FAILED) e = errno;
     close(fd);
-    if (e && !r->path) unlink(path);
     if (e) return file_error(err, "reserve", path, e);
     r->map = m, r->map_bytes = bytes;
     return WR_OK;

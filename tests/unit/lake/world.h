@@ -28,6 +28,8 @@
         if (rc_ != WR_OK) fail_msg("%s: %s: %s", #expr, wr_code_name(rc_), err->msg);                                                            \
     } while (0)
 
+static inline void w_not_all_use(void) { (void)in_dir, (void)dir_make, (void)dir_remove; }
+
 #define W_TABLES 5
 #define W_COLS 10
 
@@ -612,7 +614,7 @@ static inline void w_step(world *w) {
     else if (what == 40 || what == 41) {
         t->now.nrows = 0;
         LAKE(w, wr_table_truncate(t->lake, err));
-    } else if (what == 42) w_bulk(w, t);
+    } else if (what == 42 && w_below(w, 4) == 0) w_bulk(w, t);
     else w_change(w, t);
 }
 #endif
