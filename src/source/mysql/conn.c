@@ -14,10 +14,12 @@
 
 enum { CONNECT_TIMEOUT_S = 10, IO_TIMEOUT_S = 900 };
 
-/* Client errors that libmariadb raises for authentication (errmsg.h calls some of them differently between versions). */
+/* Client errors that libmariadb raises for authentication (errmsg.h calls some of them differently between versions).
+ */
 enum { AUTH_PLUGIN_CANNOT_LOAD = 2059, AUTH_PLUGIN_ERR = 2061 };
 
-/* The password goes to libmariadb and nowhere else; a message of the server or of a plugin is never a place for it, but costs nothing to make sure. */
+/* The password goes to libmariadb and nowhere else; a message of the server or of a plugin is never a place for it, but
+ * costs nothing to make sure. */
 static void scrub(char *msg, const char *password) {
     size_t n = password ? strlen(password) : 0;
     if (n < 4) return; /* "a" would hit words; a server never echoes it anyway */
@@ -30,45 +32,104 @@ typedef struct class {
     const char *cure;
 } class;
 
-/* connecting: 2026 is then a certificate or protocol that does not suit; later it is a connection that was cut under TLS. */
+/* connecting: 2026 is then a certificate or protocol that does not suit; later it is a connection that was cut under
+ * TLS. */
 static class classify(unsigned no, bool connecting) {
     if (no == CR_SSL_CONNECTION_ERROR && !connecting) return (class){WR_E_NET, WR_RETRY_SOON, ""};
     switch (no) {
-    case 1045: case 1698: /* access denied */
-        return (class){WR_E_AUTH, WR_RETRY_NO, "check user name and password, and that the account may log in from this host (SELECT user, host, plugin FROM mysql.user)"};
-    case 1044: case 1142: case 1143: case 1227: case 1370: case 1345: case 3619:
+    case 1045:
+    case 1698: /* access denied */
+        return (class){WR_E_AUTH, WR_RETRY_NO,
+                       "check user name and password, and that the account may log in from this host (SELECT user, "
+                       "host, plugin FROM mysql.user)"};
+    case 1044:
+    case 1142:
+    case 1143:
+    case 1227:
+    case 1370:
+    case 1345:
+    case 3619:
         return (class){WR_E_AUTH, WR_RETRY_NO, "grant the missing privilege; `weir check` lists what is needed"};
-    case 1130: case 1129:
-        return (class){WR_E_AUTH, WR_RETRY_NO, "the server refuses this client's host: create the account for it ('user'@'host'), or FLUSH HOSTS when it was blocked after failed attempts"};
-    case 1820: case 1862:
-        return (class){WR_E_AUTH, WR_RETRY_NO, "the account's password has expired: set a new one (ALTER USER ... IDENTIFIED BY ...)"};
-    case 3118: case 4151:
+    case 1130:
+    case 1129:
+        return (class){WR_E_AUTH, WR_RETRY_NO,
+                       "the server refuses this client's host: create the account for it ('user'@'host'), or FLUSH "
+                       "HOSTS when it was blocked after failed attempts"};
+    case 1820:
+    case 1862:
+        return (class){WR_E_AUTH, WR_RETRY_NO,
+                       "the account's password has expired: set a new one (ALTER USER ... IDENTIFIED BY ...)"};
+    case 3118:
+    case 4151:
         return (class){WR_E_AUTH, WR_RETRY_NO, "the account is locked: ALTER USER ... ACCOUNT UNLOCK"};
-    case 1524: case 1251: case 2049: case AUTH_PLUGIN_ERR:
-        return (class){WR_E_AUTH, WR_RETRY_NO, "server and client share no way to authenticate this account: use mysql_native_password, caching_sha2_password or ed25519"};
+    case 1524:
+    case 1251:
+    case 2049:
+    case AUTH_PLUGIN_ERR:
+        return (class){WR_E_AUTH, WR_RETRY_NO,
+                       "server and client share no way to authenticate this account: use mysql_native_password, "
+                       "caching_sha2_password or ed25519"};
     case AUTH_PLUGIN_CANNOT_LOAD:
-        return (class){WR_E_AUTH, WR_RETRY_NO, "install libmariadb's client plugins (Debian: libmariadb3), or set MARIADB_PLUGIN_DIR to the folder that has them"};
-    case 3159: case 3032:
+        return (class){WR_E_AUTH, WR_RETRY_NO,
+                       "install libmariadb's client plugins (Debian: libmariadb3), or set MARIADB_PLUGIN_DIR to the "
+                       "folder that has them"};
+    case 3159:
+    case 3032:
         return (class){WR_E_AUTH, WR_RETRY_NO, "the server or the account demands TLS: set tls: required or verify"};
-    case CR_CONNECTION_ERROR: case CR_CONN_HOST_ERROR:
-        return (class){WR_E_NET, WR_RETRY_SOON, "is the server running, is the port right, does a firewall let it through?"};
+    case CR_CONNECTION_ERROR:
+    case CR_CONN_HOST_ERROR:
+        return (class){WR_E_NET, WR_RETRY_SOON,
+                       "is the server running, is the port right, does a firewall let it through?"};
     case CR_UNKNOWN_HOST:
         return (class){WR_E_NET, WR_RETRY_SOON, "the host name does not resolve: check its spelling and the DNS"};
-    case CR_SERVER_GONE_ERROR: case CR_SERVER_LOST: case 2055 /* CR_SERVER_LOST_EXTENDED */: case 1053: case 1152: case 1153 /* packet too big */:
-    case 1154: case 1155: case 1156: case 1157: case 1158: case 1159: case 1160: case 1161: case 1184: case 4031 /* idle, thrown out */: case 1080:
+    case CR_SERVER_GONE_ERROR:
+    case CR_SERVER_LOST:
+    case 2055 /* CR_SERVER_LOST_EXTENDED */:
+    case 1053:
+    case 1152:
+    case 1153 /* packet too big */:
+    case 1154:
+    case 1155:
+    case 1156:
+    case 1157:
+    case 1158:
+    case 1159:
+    case 1160:
+    case 1161:
+    case 1184:
+    case 4031 /* idle, thrown out */:
+    case 1080:
     case 1927 /* killed */:
         return (class){WR_E_NET, WR_RETRY_SOON, no == 1153 ? "raise max_allowed_packet on the server" : ""};
     case CR_SSL_CONNECTION_ERROR:
-        return (class){WR_E_NET, WR_RETRY_NO, "check tls and tls_ca: the certificate must be signed by that CA and carry the host name used; or choose another tls mode"};
+        return (class){WR_E_NET, WR_RETRY_NO,
+                       "check tls and tls_ca: the certificate must be signed by that CA and carry the host name used; "
+                       "or choose another tls mode"};
     case 1040:
         return (class){WR_E_SERVER, WR_RETRY_SOON, "raise max_connections or close other clients"};
-    case 1203: case 1226:
+    case 1203:
+    case 1226:
         return (class){WR_E_SERVER, WR_RETRY_SOON, "raise the account's limit (max_user_connections and the like)"};
-    case 1205: case 1213: case 1317: case 1969: case 3024: case 1021: case 1041: case 1037: case 1038: case 3168 /* server not ready */: case 3572 /* nowait */:
+    case 1205:
+    case 1213:
+    case 1317:
+    case 1969:
+    case 3024:
+    case 1021:
+    case 1041:
+    case 1037:
+    case 1038:
+    case 3168 /* server not ready */:
+    case 3572 /* nowait */:
         return (class){WR_E_SERVER, WR_RETRY_SOON, ""};
-    case 1146: case 1049: case 1051:
+    case 1146:
+    case 1049:
+    case 1051:
         return (class){WR_E_NOTFOUND, WR_RETRY_NO, ""};
-    case 1054: case 1412: case 1615: case 1176 /* key does not exist */:
+    case 1054:
+    case 1412:
+    case 1615:
+    case 1176 /* key does not exist */:
         return (class){WR_E_SCHEMA, WR_RETRY_NO, ""};
     case CR_OUT_OF_MEMORY:
         return (class){WR_E_NOMEM, WR_RETRY_NO, ""};
@@ -77,30 +138,32 @@ static class classify(unsigned no, bool connecting) {
     }
 }
 
-static wr_code fail_with(wr_err *err, unsigned no, const char *state, const char *text, const char *host, unsigned port, const char *user,
-                         const char *password, const char *doing, bool connecting) {
+static wr_code fail_with(wr_err *err, unsigned no, const char *state, const char *text, const char *host, unsigned port,
+                         const char *user, const char *password, const char *doing, bool connecting) {
     char msg[640];
     snprintf(msg, sizeof msg, "%s", text && *text ? text : "no reason given");
     for (char *p = msg; *p; p++)
         if ((unsigned char)*p < ' ') *p = ' ';
     scrub(msg, password);
     class c = classify(no, connecting);
-    wr_fail(err, c.code, c.retry, "%s at %s:%u as '%s': error %u (%s): %s", doing, host ? host : "?", port, user ? user : "?", no, state && *state ? state : "HY000",
-            msg);
+    wr_fail(err, c.code, c.retry, "%s at %s:%u as '%s': error %u (%s): %s", doing, host ? host : "?", port,
+            user ? user : "?", no, state && *state ? state : "HY000", msg);
     return *c.cure ? wr_err_cure(err, "%s", c.cure) : c.code;
 }
 
 wr_code wr_my_fail(MYSQL *m, wr_err *err, const char *doing) {
-    return fail_with(err, mysql_errno(m), mysql_sqlstate(m), mysql_error(m), m->host && *m->host ? m->host : m->unix_socket, m->port, m->user, m->passwd, doing, false);
+    return fail_with(err, mysql_errno(m), mysql_sqlstate(m), mysql_error(m),
+                     m->host && *m->host ? m->host : m->unix_socket, m->port, m->user, m->passwd, doing, false);
 }
 
 wr_code wr_my_stmt_fail(MYSQL_STMT *st, MYSQL *m, wr_err *err, const char *doing) {
     if (!mysql_stmt_errno(st)) return wr_my_fail(m, err, doing);
-    return fail_with(err, mysql_stmt_errno(st), mysql_stmt_sqlstate(st), mysql_stmt_error(st), m->host && *m->host ? m->host : m->unix_socket, m->port, m->user,
-                     m->passwd, doing, false);
+    return fail_with(err, mysql_stmt_errno(st), mysql_stmt_sqlstate(st), mysql_stmt_error(st),
+                     m->host && *m->host ? m->host : m->unix_socket, m->port, m->user, m->passwd, doing, false);
 }
 
-/* ------------------------------------------------------------------ LOAD DATA LOCAL: a hostile server could ask for any file of ours */
+/* ------------------------------------------------------------------ LOAD DATA LOCAL: a hostile server could ask for
+ * any file of ours */
 static int infile_init(void **ret, const char *name, void *ctx) { return *ret = NULL, 1; }
 static int infile_read(void *p, char *buf, unsigned len) { return -1; }
 static void infile_end(void *p) {}
@@ -112,10 +175,16 @@ static int infile_error(void *p, char *buf, unsigned len) {
 /* ------------------------------------------------------------------ connecting */
 /* Where distributions put libmariadb's client plugins, beside the folder compiled into it. */
 static const char *const plugin_dirs[] = {
-    "/usr/lib/x86_64-linux-gnu/libmariadb3/plugin", "/usr/lib/aarch64-linux-gnu/libmariadb3/plugin", "/usr/lib64/mariadb/plugin",
-    "/usr/lib/mariadb/plugin", "/usr/lib/libmariadb3/plugin", "/usr/local/lib/mariadb/plugin", "/opt/homebrew/lib/mariadb/plugin",
+    "/usr/lib/x86_64-linux-gnu/libmariadb3/plugin",
+    "/usr/lib/aarch64-linux-gnu/libmariadb3/plugin",
+    "/usr/lib64/mariadb/plugin",
+    "/usr/lib/mariadb/plugin",
+    "/usr/lib/libmariadb3/plugin",
+    "/usr/local/lib/mariadb/plugin",
+    "/opt/homebrew/lib/mariadb/plugin",
 };
-static const char *const ca_bundles[] = {"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem", "/etc/ssl/ca-bundle.pem"};
+static const char *const ca_bundles[] = {"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt",
+                                         "/etc/ssl/cert.pem", "/etc/ssl/ca-bundle.pem"};
 
 static void set_options(MYSQL *m, const wr_my_conn_options *o, const char *plugin_dir) {
     unsigned connect_s = CONNECT_TIMEOUT_S, io_s = IO_TIMEOUT_S, tcp = MYSQL_PROTOCOL_TCP, no = 0;
@@ -130,13 +199,19 @@ static void set_options(MYSQL *m, const wr_my_conn_options *o, const char *plugi
     mysql_options(m, MYSQL_OPT_LOCAL_INFILE, &no);
     mysql_set_local_infile_handler(m, infile_init, infile_read, infile_end, infile_error, NULL);
     mysql_options4(m, MYSQL_OPT_CONNECT_ATTR_ADD, "program_name", "weir");
-    if (o->host && *o->host != '/') mysql_options(m, MYSQL_OPT_PROTOCOL, &tcp); /* "localhost" means TCP here, a path means a socket */
+    if (o->host && *o->host != '/')
+        mysql_options(m, MYSQL_OPT_PROTOCOL, &tcp); /* "localhost" means TCP here, a path means a socket */
     if (plugin_dir) mysql_options(m, MYSQL_PLUGIN_DIR, plugin_dir);
-    /* A server (or who poses as one) may ask for the password in clear text; that is for TLS connections one insisted on (PAM, LDAP). */
+    /* A server (or who poses as one) may ask for the password in clear text; that is for TLS connections one insisted
+     * on (PAM, LDAP). */
     if (o->tls < WR_TLS_REQUIRED)
-        mysql_options(m, MARIADB_OPT_RESTRICTED_AUTH, "mysql_native_password,caching_sha2_password,client_ed25519,sha256_password,parsec,auth_gssapi_client");
+        mysql_options(
+            m, MARIADB_OPT_RESTRICTED_AUTH,
+            "mysql_native_password,caching_sha2_password,client_ed25519,sha256_password,parsec,auth_gssapi_client");
     switch (o->tls) {
-    case WR_TLS_DISABLED: mysql_options(m, MYSQL_OPT_SSL_ENFORCE, &off); break;
+    case WR_TLS_DISABLED:
+        mysql_options(m, MYSQL_OPT_SSL_ENFORCE, &off);
+        break;
     case WR_TLS_PREFERRED:
     case WR_TLS_REQUIRED: /* both ask for TLS; the library goes on in clear only when the server does not offer it */
         mysql_options(m, MYSQL_OPT_SSL_ENFORCE, &on);
@@ -160,16 +235,20 @@ static void set_options(MYSQL *m, const wr_my_conn_options *o, const char *plugi
 }
 
 static wr_code set_session(MYSQL *m, wr_err *err) {
-    /* Server-wide defaults that would change results must not reach us: a READ UNCOMMITTED default would let a snapshot see rows that are
-     * rolled back, a statement time limit would kill it, completion_type would end the session at COMMIT. */
+    /* Server-wide defaults that would change results must not reach us: a READ UNCOMMITTED default would let a snapshot
+     * see rows that are rolled back, a statement time limit would kill it, completion_type would end the session at
+     * COMMIT. */
     static const char *const common[] = {
-        "SET SESSION time_zone = '+00:00', sql_mode = '', autocommit = 1, completion_type = 0, net_write_timeout = 3600, net_read_timeout = 3600, "
+        "SET SESSION time_zone = '+00:00', sql_mode = '', autocommit = 1, completion_type = 0, net_write_timeout = "
+        "3600, net_read_timeout = 3600, "
         "wait_timeout = 86400, sql_select_limit = 18446744073709551615, lock_wait_timeout = 60",
         "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
         "SET SESSION TRANSACTION READ WRITE",
     };
     for (size_t i = 0; i < sizeof common / sizeof *common; i++) WR_TRY(wr_my_exec(m, err, "%s", common[i]));
-    return wr_my_exec(m, err, "%s", mariadb_connection(m) ? "SET SESSION max_statement_time = 0" : "SET SESSION max_execution_time = 0");
+    return wr_my_exec(m, err, "%s",
+                      mariadb_connection(m) ? "SET SESSION max_statement_time = 0"
+                                            : "SET SESSION max_execution_time = 0");
 }
 
 static void keep_alive(MYSQL *m) {
@@ -181,14 +260,17 @@ static void keep_alive(MYSQL *m) {
     (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &tries, sizeof tries);
 }
 
-static wr_code connect_once(const wr_my_conn_options *o, const char *plugin_dir, MYSQL **ret, unsigned *ret_no, wr_err *err) {
+static wr_code connect_once(const wr_my_conn_options *o, const char *plugin_dir, MYSQL **ret, unsigned *ret_no,
+                            wr_err *err) {
     MYSQL *m = mysql_init(NULL);
     if (!m) return wr_nomem(err, "a connection", sizeof *m);
     set_options(m, o, plugin_dir);
     bool is_path = o->host && *o->host == '/';
-    if (!mysql_real_connect(m, is_path ? NULL : o->host, o->user, o->password, NULL, is_path ? 0 : (unsigned)o->port, is_path ? o->host : NULL, 0)) {
+    if (!mysql_real_connect(m, is_path ? NULL : o->host, o->user, o->password, NULL, is_path ? 0 : (unsigned)o->port,
+                            is_path ? o->host : NULL, 0)) {
         *ret_no = mysql_errno(m);
-        fail_with(err, mysql_errno(m), mysql_sqlstate(m), mysql_error(m), o->host, (unsigned)o->port, o->user, o->password, "connecting", true);
+        fail_with(err, mysql_errno(m), mysql_sqlstate(m), mysql_error(m), o->host, (unsigned)o->port, o->user,
+                  o->password, "connecting", true);
         mysql_close(m);
         return err->code;
     }
@@ -205,13 +287,14 @@ wr_code wr_my_connect(const wr_my_conn_options *o, MYSQL **ret_mysql, wr_err *er
     MYSQL *m = NULL;
     unsigned no = 0;
     wr_code rc = connect_once(o, NULL, &m, &no, err);
-    for (size_t i = 0; rc != WR_OK && no == AUTH_PLUGIN_CANNOT_LOAD && i < sizeof plugin_dirs / sizeof *plugin_dirs; i++)
+    for (size_t i = 0; rc != WR_OK && no == AUTH_PLUGIN_CANNOT_LOAD && i < sizeof plugin_dirs / sizeof *plugin_dirs;
+         i++)
         if (access(plugin_dirs[i], R_OK) == 0) rc = connect_once(o, plugin_dirs[i], &m, &no, err);
     if (rc != WR_OK) return rc;
     if (o->tls >= WR_TLS_REQUIRED && !mysql_get_ssl_cipher(m)) {
         mysql_close(m);
-        wr_fail(err, WR_E_NET, WR_RETRY_NO, "connecting at %s:%d as '%s': the server offers no TLS, and tls is %s", o->host, o->port, o->user,
-                o->tls == WR_TLS_VERIFY ? "verify" : "required");
+        wr_fail(err, WR_E_NET, WR_RETRY_NO, "connecting at %s:%d as '%s': the server offers no TLS, and tls is %s",
+                o->host, o->port, o->user, o->tls == WR_TLS_VERIFY ? "verify" : "required");
         return wr_err_cure(err, "switch TLS on in the server (ssl_cert, ssl_key), or set tls: preferred");
     }
     keep_alive(m);
@@ -265,20 +348,24 @@ wr_code wr_my_exec(MYSQL *m, wr_err *err, const char *fmt, ...) {
     return WR_OK;
 }
 
-static wr_code query(MYSQL *m, const char *sql, wr_code (*fn)(void *, MYSQL_ROW, unsigned long *, unsigned, wr_err *), void *ctx, wr_err *err) {
+static wr_code query(MYSQL *m, const char *sql, wr_code (*fn)(void *, MYSQL_ROW, unsigned long *, unsigned, wr_err *),
+                     void *ctx, wr_err *err) {
     if (mysql_real_query(m, sql, strlen(sql)) != 0) return fail_at(m, err, sql);
-    /* Stored: fn may use the connection, and an error of fn leaves it usable. Only small results are asked for this way. */
+    /* Stored: fn may use the connection, and an error of fn leaves it usable. Only small results are asked for this
+     * way. */
     MYSQL_RES *r = mysql_store_result(m);
     if (!r) return mysql_errno(m) ? fail_at(m, err, sql) : WR_OK;
     wr_code rc = WR_OK;
     unsigned n = mysql_num_fields(r);
-    for (MYSQL_ROW row; rc == WR_OK && (row = mysql_fetch_row(r)) != NULL;) rc = fn(ctx, row, mysql_fetch_lengths(r), n, err);
+    for (MYSQL_ROW row; rc == WR_OK && (row = mysql_fetch_row(r)) != NULL;)
+        rc = fn(ctx, row, mysql_fetch_lengths(r), n, err);
     mysql_free_result(r);
     return rc;
 }
 
-wr_code wr_my_query(MYSQL *m, wr_code (*fn)(void *ctx, MYSQL_ROW row, unsigned long *lengths, unsigned ncols, wr_err *err), void *ctx, wr_err *err,
-                    const char *fmt, ...) {
+wr_code wr_my_query(MYSQL *m,
+                    wr_code (*fn)(void *ctx, MYSQL_ROW row, unsigned long *lengths, unsigned ncols, wr_err *err),
+                    void *ctx, wr_err *err, const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
     WR_AUTO char *sql = format(fmt, ap);

@@ -1,32 +1,40 @@
 /* Where the binlog is, and where a pipeline may start in it.
  *
- * What wr_source_begin owes: every transaction at or before its position P is visible to any SELECT that starts after it returns. A transaction that
- * is before P and not yet visible would be in neither the snapshot nor the stream: lost. (The other way round, visible and after P, is harmless: the
- * stream brings it again and the pipeline applies it as an upsert.) The danger is real because a server writes a transaction to the binlog first and commits it in
- * the engine afterwards; between the two lie an fsync and, with semi-synchronous replication, the wait for a replica.
+ * What wr_source_begin owes: every transaction at or before its position P is visible to any SELECT that starts after
+ * it returns. A transaction that is before P and not yet visible would be in neither the snapshot nor the stream: lost.
+ * (The other way round, visible and after P, is harmless: the stream brings it again and the pipeline applies it as an
+ * upsert.) The danger is real because a server writes a transaction to the binlog first and commits it in the engine
+ * afterwards; between the two lie an fsync and, with semi-synchronous replication, the wait for a replica.
  *
- * MariaDB. START TRANSACTION WITH CONSISTENT SNAPSHOT takes LOCK_commit_ordered, under which the engine's in-memory commit and the binlog's "last committed
- * position" move together (handler.cc, log.cc: commit_ordered). The status variables binlog_snapshot_file/position therefore name exactly the position of the read view:
- * all before it visible, nothing after it. A later read view sees no less.
+ * MariaDB. START TRANSACTION WITH CONSISTENT SNAPSHOT takes LOCK_commit_ordered, under which the engine's in-memory
+ * commit and the binlog's "last committed position" move together (handler.cc, log.cc: commit_ordered). The status
+ * variables binlog_snapshot_file/position therefore name exactly the position of the read view: all before it visible,
+ * nothing after it. A later read view sees no less.
  *
  * MySQL with GTIDs. Three steps, in this order:
- *   1. P := SHOW BINARY LOG STATUS. The server reads it under LOCK_log, so no group of transactions is half written at that moment.
- *   2. O := @@global.gtid_owned. A transaction gets its GTID into this set before it is written (under LOCK_log, in the flush stage; a replica's applier
- *      even earlier) and leaves it after ha_commit_low, in one step with entering gtid_executed (process_commit_stage_queue, finish_commit; with
- *      binlog_order_commits=OFF as well). So whatever is before P is in O, or was already committed in the engine when O was read.
- *   3. Wait until none of O is owned any more. Then all of it is committed in the engine, or rolled back, and so everything before P is visible.
- * Nothing is locked. Executed_Gtid_Set of step 1 was computed before P and is thus a subset of what P covers: a start by GTID repeats at most a few transactions.
+ *   1. P := SHOW BINARY LOG STATUS. The server reads it under LOCK_log, so no group of transactions is half written at
+ * that moment.
+ *   2. O := @@global.gtid_owned. A transaction gets its GTID into this set before it is written (under LOCK_log, in the
+ * flush stage; a replica's applier even earlier) and leaves it after ha_commit_low, in one step with entering
+ * gtid_executed (process_commit_stage_queue, finish_commit; with binlog_order_commits=OFF as well). So whatever is
+ * before P is in O, or was already committed in the engine when O was read.
+ *   3. Wait until none of O is owned any more. Then all of it is committed in the engine, or rolled back, and so
+ * everything before P is visible. Nothing is locked. Executed_Gtid_Set of step 1 was computed before P and is thus a
+ * subset of what P covers: a start by GTID repeats at most a few transactions.
  *
- * MySQL without GTIDs. Nothing tells which transactions are between binlog and engine, so their end has to be forced: FLUSH TABLES WITH READ LOCK takes
- * the commit lock, which a committing transaction holds from before its binlog write until after its engine commit; P is read under it. Where RELOAD is not granted,
- * LOCK TABLES ... READ on the captured tables does the same for these: a writer holds its metadata lock until after the engine commit.
- * Both for an instant and with a short lock_wait_timeout, because others queue up behind a waiting lock.
+ * MySQL without GTIDs. Nothing tells which transactions are between binlog and engine, so their end has to be forced:
+ * FLUSH TABLES WITH READ LOCK takes the commit lock, which a committing transaction holds from before its binlog write
+ * until after its engine commit; P is read under it. Where RELOAD is not granted, LOCK TABLES ... READ on the captured
+ * tables does the same for these: a writer holds its metadata lock until after the engine commit. Both for an instant
+ * and with a short lock_wait_timeout, because others queue up behind a waiting lock.
  *
- * XA. XA PREPARE writes the rows, XA COMMIT only the name. A transaction prepared before P and committed after the snapshot would be lost: its rows are
- * before P. So P counts only when no prepared transaction is left after it was taken (XA RECOVER); their rows are then visible, even where the XA COMMIT event is
- * after P, so the stream may pass over an XA COMMIT whose XA PREPARE it has not seen.
+ * XA. XA PREPARE writes the rows, XA COMMIT only the name. A transaction prepared before P and committed after the
+ * snapshot would be lost: its rows are before P. So P counts only when no prepared transaction is left after it was
+ * taken (XA RECOVER); their rows are then visible, even where the XA COMMIT event is after P, so the stream may pass
+ * over an XA COMMIT whose XA PREPARE it has not seen.
  */
 #include "position.h"
+#include "fk.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -43,7 +51,9 @@ static const char *status_statement(const wr_source *s) {
 
 static void grant_for_position(const wr_source *s, wr_err *err) {
     if (err->code == WR_E_AUTH)
-        wr_err_cure(err, "GRANT %s ON *.* TO '%s'@'%%'", s->flavor == WR_MARIADB && s->version_num >= 100502 ? "BINLOG MONITOR, REPLICATION SLAVE" : "REPLICATION CLIENT, REPLICATION SLAVE",
+        wr_err_cure(err, "GRANT %s ON *.* TO '%s'@'%%'",
+                    s->flavor == WR_MARIADB && s->version_num >= 100502 ? "BINLOG MONITOR, REPLICATION SLAVE"
+                                                                        : "REPLICATION CLIENT, REPLICATION SLAVE",
                     s->conn.user);
 }
 
@@ -66,7 +76,9 @@ static wr_code set_place(wr_pos *pos, const char *file, const char *offset, wr_e
     char *end = NULL;
     uint64_t at = offset ? strtoull(offset, &end, 10) : 0;
     if (!file || strlen(file) >= WR_POS_FILE_MAX || !end || *end || at < 4)
-        return wr_fail(err, WR_E_DECODE, WR_RETRY_NO, "the server names its binlog position as '%.300s' '%.32s', which is none", file ? file : "", offset ? offset : "");
+        return wr_fail(err, WR_E_DECODE, WR_RETRY_NO,
+                       "the server names its binlog position as '%.300s' '%.32s', which is none", file ? file : "",
+                       offset ? offset : "");
     snprintf(pos->file, sizeof pos->file, "%s", file);
     pos->offset = at;
     return WR_OK;
@@ -77,13 +89,16 @@ static wr_code take_end(void *ctx, MYSQL_ROW row, unsigned long *lengths, unsign
     if (e->seen || ncols < 2) return WR_OK;
     e->seen = true;
     WR_TRY(set_place(&e->pos, row[0], row[1], err));
-    if (ncols >= 5 && row[4] && !(e->pos.gtid_set = without_blanks(row[4]))) return wr_nomem(err, "a GTID set", strlen(row[4]));
+    if (ncols >= 5 && row[4] && !(e->pos.gtid_set = without_blanks(row[4])))
+        return wr_nomem(err, "a GTID set", strlen(row[4]));
     return WR_OK;
 }
 
 static wr_code no_binlog(wr_err *err) {
-    wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "the server writes no binlog (log_bin is off), so there are no changes to follow");
-    return wr_err_cure(err, "set log_bin, server_id and binlog_format=ROW in the server's configuration and restart it");
+    wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO,
+            "the server writes no binlog (log_bin is off), so there are no changes to follow");
+    return wr_err_cure(err,
+                       "set log_bin, server_id and binlog_format=ROW in the server's configuration and restart it");
 }
 
 wr_code wr_my_binlog_end(const wr_source *s, MYSQL *m, wr_pos *ret_pos, wr_err *err) {
@@ -106,21 +121,23 @@ typedef struct snap_vars {
 static wr_code take_snap_var(void *ctx, MYSQL_ROW row, unsigned long *lengths, unsigned ncols, wr_err *err) {
     snap_vars *v = ctx;
     if (ncols < 2 || !row[0] || !row[1]) return WR_OK;
-    char **to = strcasecmp(row[0], "binlog_snapshot_file") == 0 ? &v->file : strcasecmp(row[0], "binlog_snapshot_position") == 0 ? &v->offset : NULL;
+    char **to = strcasecmp(row[0], "binlog_snapshot_file") == 0       ? &v->file
+                : strcasecmp(row[0], "binlog_snapshot_position") == 0 ? &v->offset
+                                                                      : NULL;
     if (!to || *to) return WR_OK;
     return (*to = wr_strdup(row[1])) ? WR_OK : wr_nomem(err, "a status value", strlen(row[1]));
 }
 
-/* MariaDB's GTID position of a place, NULL when the server cannot tell. It reads the file up to there (an index spares it that from 11.4 on) and gives
- * up at an event larger than its max_allowed_packet, so NULL is ordinary. */
+/* MariaDB's GTID position of a place, NULL when the server cannot tell. It reads the file up to there (an index spares
+ * it that from 11.4 on) and gives up at an event larger than its max_allowed_packet, so NULL is ordinary. */
 static wr_code gtid_at(MYSQL *m, const wr_pos *pos, char **ret, wr_err *err) {
     char file[2 * WR_POS_FILE_MAX + 1];
     mysql_real_escape_string(m, file, pos->file, strlen(pos->file));
     return wr_my_scalar(m, ret, err, "SELECT BINLOG_GTID_POS('%s', %" PRIu64 ")", file, pos->offset);
 }
 
-/* MariaDB: the end of the binlog, a GTID set it covers, and whether that set is all it covers. gtid_binlog_pos moves under LOCK_log together with the end, so it is exact when
- * it did not move around the reading. */
+/* MariaDB: the end of the binlog, a GTID set it covers, and whether that set is all it covers. gtid_binlog_pos moves
+ * under LOCK_log together with the end, so it is exact when it did not move around the reading. */
 static wr_code mariadb_end(const wr_source *s, MYSQL *m, wr_pos *ret_pos, bool *ret_exact, wr_err *err) {
     WR_AUTO char *before = NULL;
     WR_AUTO char *after = NULL;
@@ -167,8 +184,9 @@ static wr_code snapshot_place(MYSQL *m, wr_pos *ret_pos, wr_err *err) {
 }
 
 wr_code wr_my_mariadb_snapshot(const wr_source *s, MYSQL *m, wr_pos *ret_pos, wr_err *err) {
-    /* The GTID set must claim nothing that is behind P. The end E of the binlog, read before the snapshot, covers a known set; what is in E and still on its way
-     * into the engine is not in the snapshot yet, hence the repetition until P has reached E. */
+    /* The GTID set must claim nothing that is behind P. The end E of the binlog, read before the snapshot, covers a
+     * known set; what is in E and still on its way into the engine is not in the snapshot yet, hence the repetition
+     * until P has reached E. */
     bool exact = false;
     wr_pos end = {0}, pos = {0};
     WR_TRY(mariadb_end(s, m, &end, &exact, err));
@@ -179,19 +197,24 @@ wr_code wr_my_mariadb_snapshot(const wr_source *s, MYSQL *m, wr_pos *ret_pos, wr
         if (rc == WR_OK) rc = snapshot_place(m, &pos, err);
         if (rc != WR_OK || wr_pos_cmp(&pos, &end) >= 0) break;
         if (wr_mono_us() > until) {
-            rc = wr_fail(err, WR_E_TIMEOUT, WR_RETRY_SOON, "a transaction before %s:%" PRIu64 " has been between binlog and commit for %d s", end.file, end.offset, SETTLE_TIMEOUT_MS / 1000);
+            rc = wr_fail(err, WR_E_TIMEOUT, WR_RETRY_SOON,
+                         "a transaction before %s:%" PRIu64 " has been between binlog and commit for %d s", end.file,
+                         end.offset, SETTLE_TIMEOUT_MS / 1000);
             rc = wr_err_cure(err, "look for a semi-synchronous replica that does not answer");
             break;
         }
         WR_AUTO char *ignored = NULL;
-        if ((rc = wr_my_exec(m, err, "COMMIT")) != WR_OK || (rc = wr_my_scalar(m, &ignored, err, "SELECT SLEEP(0.002)")) != WR_OK) break;
+        if ((rc = wr_my_exec(m, err, "COMMIT")) != WR_OK ||
+            (rc = wr_my_scalar(m, &ignored, err, "SELECT SLEEP(0.002)")) != WR_OK)
+            break;
     }
     char *looked_up = NULL;
     if (rc == WR_OK && !(exact && wr_pos_cmp(&pos, &end) == 0)) rc = gtid_at(m, &pos, &looked_up, err);
     if (rc == WR_OK) {
         pos.gtid_set = looked_up ? looked_up : WR_STEAL(end.gtid_set);
         *ret_pos = pos;
-    } else wr_err_in(err, "opening a snapshot with its binlog position");
+    } else
+        wr_err_in(err, "opening a snapshot with its binlog position");
     wr_pos_clear(&end);
     return rc;
 }
@@ -208,9 +231,11 @@ wr_code wr_source_now(wr_source *s, wr_pos *ret_pos, wr_err *err) {
     return WR_OK;
 }
 
-/* ------------------------------------------------------------------ until everything written is committed (MySQL, GTID) */
+/* ------------------------------------------------------------------ until everything written is committed (MySQL,
+ * GTID) */
 wr_code wr_my_parse_owned(const char *owned, wr_buf *ret, wr_err *err) {
-    /* "uuid:7#12:9#14,\nuuid:tag:3#15": per source identity a list of number#thread. Items without # are the identity (and tag) of those that follow. */
+    /* "uuid:7#12:9#14,\nuuid:tag:3#15": per source identity a list of number#thread. Items without # are the identity
+     * (and tag) of those that follow. */
     wr_buf_clear(ret);
     char head[256] = "";
     bool fresh = true; /* the next item without # starts a new identity */
@@ -219,7 +244,8 @@ wr_code wr_my_parse_owned(const char *owned, wr_buf *ret, wr_err *err) {
         char sep = p[n];
         const char *hash = memchr(p, '#', n);
         if (n > 0 && !hash) {
-            if (fresh || n >= 36) snprintf(head, sizeof head, "%.*s", (int)n, p); /* a UUID */
+            if (fresh || n >= 36)
+                snprintf(head, sizeof head, "%.*s", (int)n, p); /* a UUID */
             else {
                 head[36 < strlen(head) ? 36 : strlen(head)] = 0; /* a tag replaces the tag before */
                 size_t at = strlen(head);
@@ -276,11 +302,15 @@ static wr_code settle_gtids(MYSQL *m, wr_err *err) {
         if (!first) return wr_nomem(err, "the owned GTIDs", want.n);
         int n = (int)strcspn(first, "\n");
         if (wr_mono_us() > until) {
-            wr_fail(err, WR_E_TIMEOUT, WR_RETRY_SOON, "transaction %.*s has been between binlog and commit for %d s, so no safe start position could be taken", n, first,
-                    SETTLE_TIMEOUT_MS / 1000);
-            return wr_err_cure(err, "look for a session that holds it (SELECT @@global.gtid_owned; the number behind # is the thread), or for a semi-synchronous replica that does not answer");
+            wr_fail(err, WR_E_TIMEOUT, WR_RETRY_SOON,
+                    "transaction %.*s has been between binlog and commit for %d s, so no safe start position could be "
+                    "taken",
+                    n, first, SETTLE_TIMEOUT_MS / 1000);
+            return wr_err_cure(err, "look for a session that holds it (SELECT @@global.gtid_owned; the number behind # "
+                                    "is the thread), or for a semi-synchronous replica that does not answer");
         }
-        /* Waits for the commit itself; the short limit is for one that is rolled back and so never arrives in gtid_executed. */
+        /* Waits for the commit itself; the short limit is for one that is rolled back and so never arrives in
+         * gtid_executed. */
         WR_AUTO char *ignored = NULL;
         WR_TRY(wr_my_scalar(m, &ignored, err, "SELECT WAIT_FOR_EXECUTED_GTID_SET('%.*s', 0.2)", n, first));
         WR_TRY(owned_now(m, &have, err));
@@ -305,11 +335,25 @@ static wr_code take_xa(void *ctx, MYSQL_ROW row, unsigned long *lengths, unsigne
     return WR_OK;
 }
 
-static wr_code prepared_xa(MYSQL *m, xa_seen *ret, wr_err *err) {
+static wr_code take_count(void *ctx, MYSQL_ROW row, unsigned long *lengths, unsigned ncols, wr_err *err) {
+    if (ncols >= 2 && row[1]) *(double *)ctx += strtod(row[1], NULL);
+    return WR_OK;
+}
+
+static wr_code prepared_xa(const wr_source *s, MYSQL *m, xa_seen *ret, wr_err *err) {
     xa_seen x = {0};
     wr_err e = WR_ERR_INIT;
+    if (s->flavor == WR_MARIADB) {
+        /* MariaDB writes XA PREPARE before the transaction counts as prepared, and nothing shows it in between (MySQL:
+         * its GTID is owned). Where XA is in use at all, give such a statement the time to end. */
+        double used = 0;
+        WR_AUTO char *ignored = NULL;
+        WR_TRY(wr_my_query(m, take_count, &used, err, "SHOW GLOBAL STATUS LIKE 'Com_xa_prepare'"));
+        if (used > 0) WR_TRY(wr_my_scalar(m, &ignored, err, "SELECT SLEEP(0.3)"));
+    }
     wr_code rc = wr_my_query(m, take_xa, &x, &e, "XA RECOVER");
-    /* MySQL wants XA_RECOVER_ADMIN for it and answers 1401 without. Who has not granted it does not use XA, or `weir check` has told them. */
+    /* MySQL wants XA_RECOVER_ADMIN for it and answers 1401 without. Who has not granted it does not use XA, or `weir
+     * check` has told them. */
     if (rc != WR_OK && mysql_errno(m) != 1401) {
         *err = e;
         return rc;
@@ -333,6 +377,8 @@ static void defs_clear(defs *d) {
 static wr_code read_defs(wr_source *s, MYSQL *m, defs *ret, wr_err *err) {
     defs d = {0};
     WR_TRY(wr_catalogue_read_server(m, s->capture, s->types, s->flavor, NULL, NULL, &d.t, &d.n, err));
+    wr_code rc = wr_catalogue_read_parents(m, s->capture, s->flavor, &d.t, &d.n, err);
+    if (rc != WR_OK) return defs_clear(&d), rc;
     defs_clear(ret);
     *ret = d;
     return WR_OK;
@@ -343,8 +389,12 @@ static bool defs_same(const defs *a, const defs *b, char *why, size_t why_cap) {
     for (int i = 0; i < a->n; i++) {
         char detail[200] = "";
         if (strcmp(a->t[i]->db, b->t[i]->db) != 0 || strcmp(a->t[i]->name, b->t[i]->name) != 0)
-            return snprintf(why, why_cap, "%s.%s, then %s.%s", a->t[i]->db, a->t[i]->name, b->t[i]->db, b->t[i]->name), false;
-        if (!wr_my_table_same(a->t[i], b->t[i], detail, sizeof detail)) return snprintf(why, why_cap, "%s.%s: %s", a->t[i]->db, a->t[i]->name, detail), false;
+            return snprintf(why, why_cap, "%s.%s, then %s.%s", a->t[i]->db, a->t[i]->name, b->t[i]->db, b->t[i]->name),
+                   false;
+        if (!wr_my_table_same(a->t[i], b->t[i], detail, sizeof detail))
+            return snprintf(why, why_cap, "%s.%s: %s", a->t[i]->db, a->t[i]->name, detail), false;
+        if (!wr_my_fks_same(a->t[i], b->t[i]))
+            return snprintf(why, why_cap, "%s.%s: foreign keys", a->t[i]->db, a->t[i]->name), false;
     }
     return true;
 }
@@ -368,7 +418,8 @@ static wr_code place_mysql_gtid(wr_source *s, MYSQL *m, wr_pos *ret, wr_err *err
     }
     /* The set was computed just before the position. When nothing was written since, it can be had exactly. */
     wr_pos again = {0};
-    if ((rc = wr_my_binlog_end(s, m, &again, err)) == WR_OK && strcmp(again.file, pos.file) == 0 && again.offset == pos.offset) {
+    if ((rc = wr_my_binlog_end(s, m, &again, err)) == WR_OK && strcmp(again.file, pos.file) == 0 &&
+        again.offset == pos.offset) {
         wr_pos_clear(&pos);
         pos = again;
         again = (wr_pos){0};
@@ -385,14 +436,15 @@ static wr_code place_mysql_gtid(wr_source *s, MYSQL *m, wr_pos *ret, wr_err *err
 static wr_code lock_tables(MYSQL *m, const defs *d, wr_err *err) {
     WR_AUTO_BUF wr_buf sql = WR_BUF_INIT;
     for (int i = 0; i < d->n; i++) {
-        wr_buf_printf(&sql, i ? ", " : "LOCK TABLES ");
+        if (!d->t[i]->ncols) continue; /* not ours to lock */
+        wr_buf_printf(&sql, sql.n ? ", " : "LOCK TABLES ");
         wr_my_quote_name(&sql, d->t[i]->db);
         wr_buf_printf(&sql, ".");
         wr_my_quote_name(&sql, d->t[i]->name);
         wr_buf_printf(&sql, " READ");
     }
     WR_TRY(wr_buf_check(&sql, "LOCK TABLES", err));
-    return d->n ? wr_my_exec(m, err, "%s", wr_buf_cstr(&sql)) : WR_OK;
+    return sql.n ? wr_my_exec(m, err, "%s", wr_buf_cstr(&sql)) : WR_OK;
 }
 
 static wr_code place_mysql_locked(wr_source *s, MYSQL *m, const defs *d, wr_pos *ret, wr_err *err) {
@@ -403,15 +455,22 @@ static wr_code place_mysql_locked(wr_source *s, MYSQL *m, const defs *d, wr_pos 
         if (rc == WR_E_AUTH) {
             rc = lock_tables(m, d, err);
             if (rc == WR_E_AUTH) {
-                wr_fail(err, WR_E_AUTH, WR_RETRY_NO, "without GTIDs a safe start position needs an instant's read lock, and '%s' may take none", s->conn.user);
-                return wr_err_cure(err, "set gtid_mode=ON, or GRANT RELOAD ON *.* TO '%s'@'%%' (or LOCK TABLES on the captured databases)", s->conn.user);
+                wr_fail(err, WR_E_AUTH, WR_RETRY_NO,
+                        "without GTIDs a safe start position needs an instant's read lock, and '%s' may take none",
+                        s->conn.user);
+                return wr_err_cure(
+                    err,
+                    "set gtid_mode=ON, or GRANT RELOAD ON *.* TO '%s'@'%%' (or LOCK TABLES on the captured databases)",
+                    s->conn.user);
             }
         }
         if (mysql_errno(m) != 1205) break; /* somebody's long statement: let the queue behind us pass, then try again */
     }
     if (rc != WR_OK) {
         wr_err_in(err, "taking a read lock for an instant");
-        if (err->code == WR_E_SERVER && !*err->cure) wr_err_cure(err, "a long transaction or statement on a captured table holds it up (SHOW PROCESSLIST); or set gtid_mode=ON, with which no lock is needed");
+        if (err->code == WR_E_SERVER && !*err->cure)
+            wr_err_cure(err, "a long transaction or statement on a captured table holds it up (SHOW PROCESSLIST); or "
+                             "set gtid_mode=ON, with which no lock is needed");
         return rc;
     }
     wr_pos pos = {0};
@@ -434,22 +493,29 @@ static wr_code begin_on(wr_source *s, MYSQL *m, defs *ret_defs, wr_pos *ret_pos,
         rc = read_defs(s, m, &before, err);
         if (rc != WR_OK) break;
         wr_pos_clear(&pos);
-        rc = s->flavor == WR_MARIADB ? place_mariadb(s, m, &pos, err) : s->gtid ? place_mysql_gtid(s, m, &pos, err) : place_mysql_locked(s, m, &before, &pos, err);
-        /* DDL: a definition becomes visible together with, or after, its binlog event (metadata lock until both are done; MySQL 8 in one commit). So a
-         * definition read before P is no newer than P, one read after P no older, and where both agree it is P's. */
+        rc = s->flavor == WR_MARIADB ? place_mariadb(s, m, &pos, err)
+             : s->gtid               ? place_mysql_gtid(s, m, &pos, err)
+                                     : place_mysql_locked(s, m, &before, &pos, err);
+        /* DDL: a definition becomes visible together with, or after, its binlog event (metadata lock until both are
+         * done; MySQL 8 in one commit). So a definition read before P is no newer than P, one read after P no older,
+         * and where both agree it is P's. */
         if (rc == WR_OK) rc = read_defs(s, m, &after, err);
-        if (rc == WR_OK) rc = prepared_xa(m, &xa, err);
+        if (rc == WR_OK) rc = prepared_xa(s, m, &xa, err);
         if (rc != WR_OK) break;
         bool same = defs_same(&before, &after, why, sizeof why);
         if (same && xa.n == 0) break;
         if (!same && i + 1 >= BEGIN_TRIES) {
-            rc = wr_fail(err, WR_E_BUSY, WR_RETRY_SOON, "table definitions kept changing while a start position was looked for (%s)", why);
+            rc = wr_fail(err, WR_E_BUSY, WR_RETRY_SOON,
+                         "table definitions kept changing while a start position was looked for (%s)", why);
             break;
         }
         if (same && wr_mono_us() > until) {
-            wr_fail(err, WR_E_BUSY, WR_RETRY_SOON, "%d prepared XA transaction%s (the first: '%s') already in the binlog and not committed: a start now could lose %s rows", xa.n,
-                    xa.n == 1 ? " is" : "s are", xa.first, xa.n == 1 ? "its" : "their");
-            rc = wr_err_cure(err, "commit them or roll them back (XA RECOVER CONVERT XID; XA COMMIT ... or XA ROLLBACK ...)");
+            wr_fail(err, WR_E_BUSY, WR_RETRY_SOON,
+                    "%d prepared XA transaction%s (the first: '%s') already in the binlog and not committed: a start "
+                    "now could lose %s rows",
+                    xa.n, xa.n == 1 ? " is" : "s are", xa.first, xa.n == 1 ? "its" : "their");
+            rc = wr_err_cure(
+                err, "commit them or roll them back (XA RECOVER CONVERT XID; XA COMMIT ... or XA ROLLBACK ...)");
             break;
         }
         if (same) { /* the server has nothing to wait on for them */
@@ -492,6 +558,26 @@ wr_code wr_source_begin(wr_source *s, uint32_t first_table_id, wr_pos *ret_pos, 
     }
     wr_catalogue_free(s->catalogue);
     s->catalogue = c;
+    wr_pos_clear(ret_pos);
+    *ret_pos = pos;
+    return WR_OK;
+}
+
+wr_code wr_source_settled(wr_source *s, wr_pos *ret_pos, wr_err *err) {
+    MYSQL *m = NULL;
+    wr_pos pos = {0};
+    defs d = {0};
+    WR_TRY(wr_my_connect(&s->conn, &m, err));
+    wr_code rc = WR_OK;
+    if (s->flavor == WR_MARIADB)
+        rc = place_mariadb(s, m, &pos, err);
+    else if (s->gtid)
+        rc = place_mysql_gtid(s, m, &pos, err);
+    else if ((rc = read_defs(s, m, &d, err)) == WR_OK)
+        rc = place_mysql_locked(s, m, &d, &pos, err);
+    defs_clear(&d);
+    wr_my_disconnect(m);
+    if (rc != WR_OK) return wr_err_in(err, "finding a position up to which everything is visible");
     wr_pos_clear(ret_pos);
     *ret_pos = pos;
     return WR_OK;

@@ -5,15 +5,17 @@
 
 #include "source_impl.h"
 
-/* SHOW MASTER STATUS by whatever name this server has for it: end of the binlog at a transaction boundary. gtid_set: MySQL's executed set, computed by
- * the server just before it read the position, hence never more than the position covers; MariaDB: NULL. WR_E_UNSUPPORTED when there is no binlog, WR_E_AUTH
- * with the GRANT when it is not allowed. */
+/* SHOW MASTER STATUS by whatever name this server has for it: end of the binlog at a transaction boundary. gtid_set:
+ * MySQL's executed set, computed by the server just before it read the position, hence never more than the position
+ * covers; MariaDB: NULL. WR_E_UNSUPPORTED when there is no binlog, WR_E_AUTH with the GRANT when it is not allowed. */
 wr_code wr_my_binlog_end(const wr_source *s, MYSQL *m, wr_pos *ret_pos, wr_err *err);
 /* The same with a GTID set on MariaDB too: all that the position covers, or, when that cannot be told, less. */
 wr_code wr_my_binlog_end_gtid(const wr_source *s, MYSQL *m, wr_pos *ret_pos, wr_err *err);
-/* MariaDB: START TRANSACTION WITH CONSISTENT SNAPSHOT and the position that equals it; gtid_set as above. The transaction stays open on success. */
+/* MariaDB: START TRANSACTION WITH CONSISTENT SNAPSHOT and the position that equals it; gtid_set as above. The
+ * transaction stays open on success. */
 wr_code wr_my_mariadb_snapshot(const wr_source *s, MYSQL *m, wr_pos *ret_pos, wr_err *err);
-/* MySQL's @@gtid_owned as a list of "uuid[:tag]:number" in *ret, one per line, sorted as the server prints them. For tests. */
+/* MySQL's @@gtid_owned as a list of "uuid[:tag]:number" in *ret, one per line, sorted as the server prints them. For
+ * tests. */
 wr_code wr_my_parse_owned(const char *owned, wr_buf *ret, wr_err *err);
 
 #endif

@@ -1,22 +1,23 @@
 /* Reading tables: chunk by chunk along the primary key, or a table without one whole, at a known position.
  *
- * Transport. A prepared statement without cursor: its rows come in the binary protocol, exact (the text protocol shortens FLOAT and DOUBLE) and unbuffered.
- * The packets are read with mysql_net_read_packet and decoded here, straight into row encoding; mysql_stmt_fetch would copy every value through a MYSQL_BIND
- * first and halve the rate.
+ * Transport. A prepared statement without cursor: its rows come in the binary protocol, exact (the text protocol
+ * shortens FLOAT and DOUBLE) and unbuffered. The packets are read with mysql_net_read_packet and decoded here, straight
+ * into row encoding; mysql_stmt_fetch would copy every value through a MYSQL_BIND first and halve the rate.
  *
- * Texts. The session has character_set_results = NULL: the server sends each column's bytes as they are stored, and wr_charset_decode makes UTF-8 of them, the
- * same function on the same bytes as in the binlog decoder. A conversion by the server would turn what it cannot convert into '?'.
+ * Texts. The session has character_set_results = NULL: the server sends each column's bytes as they are stored, and
+ * wr_charset_decode makes UTF-8 of them, the same function on the same bytes as in the binlog decoder. A conversion by
+ * the server would turn what it cannot convert into '?'.
  *
- * A chunk and DDL. Each chunk is one read-only transaction: SELECT ... LIMIT 0, which takes the table's metadata lock and keeps it until COMMIT; then the
- * definition is verified; then the rows are read. No DDL can come between verification and rows, and none can have been applied to the read view, which is younger
- * than the lock. Verification costs one SHOW CREATE TABLE: its text is compared with the one that was there when the definition was last
- * compared in full, and only a changed text leads to reading information_schema again. A DDL that wants the table waits for at most one chunk. No row
- * is locked: InnoDB reads are consistent reads.
+ * A chunk and DDL. Each chunk is one read-only transaction: SELECT ... LIMIT 0, which takes the table's metadata lock
+ * and keeps it until COMMIT; then the definition is verified; then the rows are read. No DDL can come between
+ * verification and rows, and none can have been applied to the read view, which is younger than the lock. Verification
+ * costs one SHOW CREATE TABLE: its text is compared with the one that was there when the definition was last compared
+ * in full, and only a changed text leads to reading information_schema again. A DDL that wants the table waits for at
+ * most one chunk. No row is locked: InnoDB reads are consistent reads.
  */
 #include "snapshot.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <mysqld_error.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,16 +25,17 @@
 #include "position.h"
 #include "snapshot_impl.h"
 #include "weir/base/clock.h"
-#include "weir/base/fault.h"
 #include "weir/base/mem.h"
 
 /* ------------------------------------------------------------------ budget */
 static void nap_us(int64_t us) {
     struct timespec ts = {us / 1000000, us % 1000000 * 1000};
-    while (nanosleep(&ts, &ts) != 0) {}
+    while (nanosleep(&ts, &ts) != 0) {
+    }
 }
 
-/* Takes n rows from the source's budget and sleeps off the debt; a bucket of one second's rows. Negative n gives back. */
+/* Takes n rows from the source's budget and sleeps off the debt; a bucket of one second's rows. Negative n gives back.
+ */
 static void budget_take(wr_source *s, double n) {
     if (s->rows_per_second == 0 || n == 0) return;
     double rate = (double)s->rows_per_second;
@@ -52,16 +54,21 @@ static void budget_take(wr_source *s, double n) {
 /* ------------------------------------------------------------------ connection and definition */
 static void drop_connection(wr_snap *sn, bool busy) {
     if (!sn->m) return;
-    if (busy) wr_my_abandon(sn->m);
-    else wr_my_disconnect(sn->m);
+    if (busy)
+        wr_my_abandon(sn->m);
+    else
+        wr_my_disconnect(sn->m);
     sn->m = NULL;
 }
 
 static wr_code session(wr_snap *sn, MYSQL **ret, wr_err *err) {
     MYSQL *m = NULL;
     WR_TRY(wr_my_connect(&sn->s->conn, &m, err));
-    /* ALLOW_INVALID_DATES: a key like 2023-02-31, once stored, must be a valid literal in the next chunk's condition. */
-    wr_code rc = wr_my_exec(m, err, "SET SESSION character_set_results = NULL, sql_mode = 'ALLOW_INVALID_DATES%s', lock_wait_timeout = 30", sn->padded ? ",PAD_CHAR_TO_FULL_LENGTH" : "");
+    /* ALLOW_INVALID_DATES: a key like 2023-02-31, once stored, must be a valid literal in the next chunk's condition.
+     */
+    wr_code rc = wr_my_exec(
+        m, err, "SET SESSION character_set_results = NULL, sql_mode = 'ALLOW_INVALID_DATES%s', lock_wait_timeout = 30",
+        sn->padded ? ",PAD_CHAR_TO_FULL_LENGTH" : "");
     if (rc != WR_OK) {
         wr_my_disconnect(m);
         return rc;
@@ -75,7 +82,9 @@ wr_code wr_snap_connected(wr_snap *sn, wr_err *err) {
     return session(sn, &sn->m, err);
 }
 
-static wr_code where(const wr_snap *sn, wr_err *err) { return wr_err_in(err, "snapshot of %s.%s", sn->t->db, sn->t->name); }
+static wr_code where(const wr_snap *sn, wr_err *err) {
+    return wr_err_in(err, "snapshot of %s.%s", sn->t->db, sn->t->name);
+}
 
 typedef struct create_row {
     char *text;
@@ -87,7 +96,10 @@ static wr_code take_create(void *ctx, MYSQL_ROW row, unsigned long *lengths, uns
     return (r->text = wr_strdup(row[1])) ? WR_OK : wr_nomem(err, "SHOW CREATE TABLE", lengths[1]);
 }
 
-static wr_code gone(const wr_snap *sn, wr_err *err) { return wr_fail(err, WR_E_NOTFOUND, WR_RETRY_AFTER_RELOAD, "table %s.%s is not there any more", sn->t->db, sn->t->name); }
+static wr_code gone(const wr_snap *sn, wr_err *err) {
+    return wr_fail(err, WR_E_NOTFOUND, WR_RETRY_AFTER_RELOAD, "table %s.%s is not there any more", sn->t->db,
+                   sn->t->name);
+}
 
 /* The table must be held by a metadata lock. */
 static wr_code verify(wr_snap *sn, MYSQL *m, wr_err *err) {
@@ -103,7 +115,8 @@ static wr_code verify(wr_snap *sn, MYSQL *m, wr_err *err) {
     rc = wr_catalogue_read_server(m, sn->s->capture, sn->s->types, sn->s->flavor, sn->t->db, sn->t->name, &t, &n, err);
     if (rc == WR_OK && n == 0) rc = gone(sn, err);
     if (rc == WR_OK && !wr_my_table_same(sn->t, t[0], why, sizeof why))
-        rc = wr_fail(err, WR_E_SCHEMA, WR_RETRY_AFTER_RELOAD, "table %s.%s has been altered: %s", sn->t->db, sn->t->name, why);
+        rc = wr_fail(err, WR_E_SCHEMA, WR_RETRY_AFTER_RELOAD, "table %s.%s has been altered: %s", sn->t->db,
+                     sn->t->name, why);
     for (int i = 0; i < n; i++) wr_my_table_free(t[i]);
     wr_free(t);
     if (rc != WR_OK) return wr_free(now.text), rc;
@@ -118,7 +131,9 @@ static wr_code as_ddl(wr_snap *sn, wr_err *err) {
     return err->code;
 }
 
-static wr_code hold_table(wr_snap *sn, MYSQL *m, wr_err *err) { return wr_my_exec(m, err, "SELECT 1 FROM %s LIMIT 0", sn->table_sql); }
+static wr_code hold_table(wr_snap *sn, MYSQL *m, wr_err *err) {
+    return wr_my_exec(m, err, "SELECT 1 FROM %s LIMIT 0", sn->table_sql);
+}
 
 /* ------------------------------------------------------------------ a result set, row by row */
 typedef struct result {
@@ -169,9 +184,12 @@ static inline wr_code result_next(wr_snap *sn, result *r, const uint8_t **ret_p,
 }
 
 /* ------------------------------------------------------------------ open, close */
-static wr_code prefix_part(void *ctx, MYSQL_ROW row, unsigned long *lengths, unsigned ncols, wr_err *err) { return *(bool *)ctx = true, WR_OK; }
+static wr_code prefix_part(void *ctx, MYSQL_ROW row, unsigned long *lengths, unsigned ncols, wr_err *err) {
+    return *(bool *)ctx = true, WR_OK;
+}
 
-/* A key over the first characters of a column: the index is no order of the whole values, so the server must sort each chunk. Right, but slow. */
+/* A key over the first characters of a column: the index is no order of the whole values, so the server must sort each
+ * chunk. Right, but slow. */
 static wr_code find_prefix_key(wr_snap *sn, wr_err *err) {
     WR_AUTO_BUF wr_buf b = WR_BUF_INIT;
     wr_buf_printf(&b, "SELECT 1 FROM information_schema.STATISTICS WHERE TABLE_SCHEMA = ");
@@ -192,9 +210,11 @@ static wr_code take_estimate(void *ctx, MYSQL_ROW row, unsigned long *lengths, u
 
 wr_code wr_snap_rows_estimate(wr_snap *sn, const char *cond, uint64_t *ret, wr_err *err) {
     uint64_t n = 0;
-    /* Not information_schema.TABLES, whose numbers MySQL caches for a day. USE, not FORCE: with FORCE INDEX MySQL saves itself the dive and says 1. */
-    WR_TRY(wr_my_query(sn->m, take_estimate, &n, err, "EXPLAIN FORMAT=TRADITIONAL SELECT %s FROM %s%s%s%s", sn->k.n ? sn->key_sql : "1", sn->table_sql,
-                       sn->k.n ? " USE INDEX (PRIMARY)" : "", *cond ? " WHERE " : "", cond));
+    /* Not information_schema.TABLES, whose numbers MySQL caches for a day. USE, not FORCE: with FORCE INDEX MySQL saves
+     * itself the dive and says 1. */
+    WR_TRY(wr_my_query(sn->m, take_estimate, &n, err, "EXPLAIN FORMAT=TRADITIONAL SELECT %s FROM %s%s%s%s",
+                       sn->k.n ? sn->key_sql : "1", sn->table_sql, sn->k.n ? " USE INDEX (PRIMARY)" : "",
+                       *cond ? " WHERE " : "", cond));
     *ret = n;
     return WR_OK;
 }
@@ -236,21 +256,30 @@ static wr_code find_key(wr_snap *sn, wr_err *err) {
     int n = 0;
     for (int i = 0; i < t->ncols; i++)
         if (t->cols[i].key_ord > 0 && !t->cols[i].hidden && t->lake_col[i] >= 0) n++;
-    if (n > WR_KEY_PARTS_MAX) return wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "the primary key of %s.%s has %d columns", t->db, t->name, n);
+    if (n > WR_KEY_PARTS_MAX)
+        return wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "the primary key of %s.%s has %d columns", t->db, t->name,
+                       n);
     for (int i = 0; i < t->ncols; i++) {
         int o = t->cols[i].key_ord;
         if (o <= 0 || t->cols[i].hidden || t->lake_col[i] < 0) continue;
-        if (o > n || sn->k.col[o - 1]) return wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "the definition of %s.%s has a gap in its primary key", t->db, t->name);
+        if (o > n || sn->k.col[o - 1])
+            return wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "the definition of %s.%s has a gap in its primary key",
+                           t->db, t->name);
         sn->k.col[o - 1] = &t->cols[i];
     }
     sn->k.n = n;
-    /* MariaDB compares a CHAR column of a NO PAD collation without its trailing blanks and sorts it in the index with them: 'a<tab>' is before 'a' in the
-     * index and behind it for WHERE, so rolling would lose rows. With PAD_CHAR_TO_FULL_LENGTH both have the blanks. (MySQL's index has none.) */
+    /* MariaDB compares a CHAR column of a NO PAD collation without its trailing blanks and sorts it in the index with
+     * them: 'a<tab>' is before 'a' in the index and behind it for WHERE, so rolling would lose rows. With
+     * PAD_CHAR_TO_FULL_LENGTH both have the blanks. (MySQL's index has none.) */
     for (int i = 0; i < n && sn->s->flavor == WR_MARIADB; i++)
-        if (sn->k.col[i]->kind == MY_CHAR && sn->k.col[i]->collation && strstr(sn->k.col[i]->collation, "nopad")) sn->padded = true;
+        if (sn->k.col[i]->kind == MY_CHAR && sn->k.col[i]->collation && strstr(sn->k.col[i]->collation, "nopad"))
+            sn->padded = true;
     for (int i = 0; i < t->ncols && sn->padded; i++)
         if (t->cols[i].generated && !t->cols[i].stored)
-            return wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "%s.%s has a CHAR key column of a NO PAD collation and the computed column %s, whose value depends on how the key is read", t->db, t->name, t->cols[i].name);
+            return wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO,
+                           "%s.%s has a CHAR key column of a NO PAD collation and the computed column %s, whose value "
+                           "depends on how the key is read",
+                           t->db, t->name, t->cols[i].name);
     return WR_OK;
 }
 
@@ -302,14 +331,15 @@ uint64_t wr_snap_estimate(const wr_snap *sn) { return sn->estimate; }
 
 /* ------------------------------------------------------------------ chunks */
 typedef struct progress {
-    uint64_t left;      /* rows still wanted */
-    uint64_t rows;      /* rows handed over */
-    char *after;        /* cursor of the last one wanted, once left is 0 */
+    uint64_t left; /* rows still wanted */
+    uint64_t rows; /* rows handed over */
+    char *after;   /* cursor of the last one wanted, once left is 0 */
 } progress;
 
 /* One condition's rows. */
 static wr_code read_piece(wr_snap *sn, const char *cond, progress *pr, wr_row_fn *fn, void *ctx, wr_err *err) {
-    WR_AUTO char *sql = wr_asprintf("SELECT %s FROM %s%s%s ORDER BY %s LIMIT %" PRIu64, sn->select_sql, sn->from_sql, *cond ? " WHERE " : "", cond, sn->key_sql, pr->left);
+    WR_AUTO char *sql = wr_asprintf("SELECT %s FROM %s%s%s ORDER BY %s LIMIT %" PRIu64, sn->select_sql, sn->from_sql,
+                                    *cond ? " WHERE " : "", cond, sn->key_sql, pr->left);
     if (!sql) return wr_nomem(err, "a SELECT", strlen(sn->select_sql));
     result r = {0};
     WR_TRY(result_open(sn, sn->m, sql, &r, err));
@@ -324,7 +354,9 @@ static wr_code read_piece(wr_snap *sn, const char *cond, progress *pr, wr_row_fn
             break;
         }
         rc = wr_snap_plan_row(sn->plan, p, n, &sn->row, err);
-        if (rc == WR_OK && pr->left == 1) rc = wr_snap_plan_cursor(sn->plan, p, n, &pr->after, err); /* before fn, which may use the time for whatever it likes */
+        if (rc == WR_OK && pr->left == 1)
+            rc = wr_snap_plan_cursor(sn->plan, p, n, &pr->after,
+                                     err); /* before fn, which may use the time for whatever it likes */
         if (rc == WR_OK) rc = fn(ctx, wr_buf_view(&sn->row), err);
         pr->left--;
         pr->rows++;
@@ -334,7 +366,8 @@ static wr_code read_piece(wr_snap *sn, const char *cond, progress *pr, wr_row_fn
     return rc;
 }
 
-static wr_code read_range(wr_snap *sn, const char *after, const char *upto, progress *pr, wr_row_fn *fn, void *ctx, wr_err *err) {
+static wr_code read_range(wr_snap *sn, const char *after, const char *upto, progress *pr, wr_row_fn *fn, void *ctx,
+                          wr_err *err) {
     char **conds = NULL;
     int n = 0;
     WR_TRY(wr_my_key_conditions(&sn->k, after, upto, &conds, &n, err));
@@ -348,13 +381,17 @@ static wr_code read_range(wr_snap *sn, const char *after, const char *upto, prog
     return rc;
 }
 
-wr_code wr_snap_chunk(wr_snap *sn, const wr_key_range *range, uint64_t max_rows, wr_row_fn *fn, void *ctx, char **ret_after, wr_err *err) {
-    if (sn->k.n == 0) return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "%s.%s has no primary key and can only be read whole", sn->t->db, sn->t->name);
+wr_code wr_snap_chunk(wr_snap *sn, const wr_key_range *range, uint64_t max_rows, wr_row_fn *fn, void *ctx,
+                      char **ret_after, wr_err *err) {
+    if (sn->k.n == 0)
+        return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "%s.%s has no primary key and can only be read whole", sn->t->db,
+                       sn->t->name);
     if (max_rows == 0) return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "a chunk of no rows");
     const char *after = range && range->after ? range->after : "", *upto = range && range->upto ? range->upto : "";
     WR_AUTO char *at = wr_strdup(after);
     if (!at) return wr_nomem(err, "a snapshot cursor", strlen(after));
-    /* With a rate limit a chunk is read in steps of a quarter second's rows, and the waiting is done between them, where no metadata lock is held. */
+    /* With a rate limit a chunk is read in steps of a quarter second's rows, and the waiting is done between them,
+     * where no metadata lock is held. */
     uint64_t rate = sn->s->rows_per_second, step = rate == 0 ? max_rows : rate / 4 + 1, left = max_rows;
     for (;;) {
         progress pr = {.left = left < step ? left : step};
@@ -375,7 +412,8 @@ wr_code wr_snap_chunk(wr_snap *sn, const wr_key_range *range, uint64_t max_rows,
         }
         if (strcmp(at, pr.after) == 0) { /* never go round in circles, whatever the reason */
             wr_free(pr.after);
-            wr_fail(err, WR_E_SERVER, WR_RETRY_NO, "the server's order of the key does not agree with its comparison at %.100s", at);
+            wr_fail(err, WR_E_SERVER, WR_RETRY_NO,
+                    "the server's order of the key does not agree with its comparison at %.100s", at);
             return where(sn, err);
         }
         wr_free(at);
@@ -415,18 +453,24 @@ wr_code wr_snap_one_key(wr_snap *sn, const char *tail, char **ret_cursor, wr_err
 /* ------------------------------------------------------------------ a table without a key */
 /* All rows as of one position P: every transaction at or before P is in them, none after it.
  *
- * MariaDB, InnoDB: a consistent snapshot and its binlog position are one (position.c). A second connection holds the table's metadata lock meanwhile (an open
- * transaction with SELECT ... LIMIT 0), so that the table cannot be renamed, truncated or altered between the snapshot and the first row.
- * MySQL: the second connection takes LOCK TABLES ... READ. That waits for everyone who has written to the table until after their engine commit, so all
- * of it that is in the binlog is visible, and nothing of it can come in while the lock is held: any position read under it is the table's position, and a read view
- * opened under it has the same rows. The lock goes as soon as the reading transaction has its view and its own metadata lock.
- * Engines without transactions: there is no read view, so the lock is held until the last row. */
+ * MariaDB, InnoDB: a consistent snapshot and its binlog position are one (position.c). A second connection holds the
+ * table's metadata lock meanwhile (an open transaction with SELECT ... LIMIT 0), so that the table cannot be renamed,
+ * truncated or altered between the snapshot and the first row. MySQL: the second connection takes LOCK TABLES ... READ.
+ * That waits for everyone who has written to the table until after their engine commit, so all of it that is in the
+ * binlog is visible, and nothing of it can come in while the lock is held: any position read under it is the table's
+ * position, and a read view opened under it has the same rows. The lock goes as soon as the reading transaction has its
+ * view and its own metadata lock. Engines without transactions: there is no read view, so the lock is held until the
+ * last row. */
 static bool is_transactional(const char *engine) { return !engine || strcasecmp(engine, "InnoDB") == 0; }
 
 static wr_code lock_denied(wr_snap *sn, wr_err *err) {
     if (err->code == WR_E_AUTH) {
-        wr_fail(err, WR_E_AUTH, WR_RETRY_NO, "the table has no primary key, and reading it at a known position needs an instant's LOCK TABLES, which '%s' may not", sn->s->conn.user);
-        wr_err_cure(err, "GRANT LOCK TABLES ON `%s`.* TO '%s'@'%%' (or give the table a primary key)", sn->t->db, sn->s->conn.user);
+        wr_fail(err, WR_E_AUTH, WR_RETRY_NO,
+                "the table has no primary key, and reading it at a known position needs an instant's LOCK TABLES, "
+                "which '%s' may not",
+                sn->s->conn.user);
+        wr_err_cure(err, "GRANT LOCK TABLES ON `%s`.* TO '%s'@'%%' (or give the table a primary key)", sn->t->db,
+                    sn->s->conn.user);
     } else if (err->code == WR_E_SERVER && !*err->cure) {
         wr_err_cure(err, "a long transaction on the table holds it up (SHOW PROCESSLIST)");
     }
@@ -434,7 +478,7 @@ static wr_code lock_denied(wr_snap *sn, wr_err *err) {
 }
 
 typedef struct all_read {
-    MYSQL *guard;  /* holds the table while the view is opened */
+    MYSQL *guard; /* holds the table while the view is opened */
     wr_pos pos;
 } all_read;
 
@@ -450,11 +494,12 @@ static wr_code open_view(wr_snap *sn, all_read *ar, wr_err *err) {
     WR_TRY(session(sn, &ar->guard, err));
     /* Short, as others queue up behind a waiting lock; and the reader would wait for a DDL that waits for the guard. */
     WR_TRY(wr_my_exec(ar->guard, err, "SET SESSION lock_wait_timeout = 5"));
-    WR_TRY(wr_my_exec(sn->m, err, "SET SESSION lock_wait_timeout = 5"));
+    WR_TRY(wr_my_exec(sn->m, err, "SET SESSION lock_wait_timeout = 1"));
     if (mariadb_view) {
         WR_TRY(wr_my_exec(ar->guard, err, "START TRANSACTION READ ONLY"));
         WR_TRY(hold_table(sn, ar->guard, err));
-    } else if (wr_my_exec(ar->guard, err, "LOCK TABLES %s READ", sn->table_sql) != WR_OK) return lock_denied(sn, err);
+    } else if (wr_my_exec(ar->guard, err, "LOCK TABLES %s READ", sn->table_sql) != WR_OK)
+        return lock_denied(sn, err);
     if (mariadb_view) {
         WR_TRY(wr_my_mariadb_snapshot(s, sn->m, &ar->pos, err));
     } else {

@@ -6,10 +6,13 @@
 
 /* From the binary protocol's rows to row encoding. */
 typedef struct wr_snap_plan wr_snap_plan;
-/* t and key are borrowed and must outlive it. padded: the session sends CHAR with its trailing blanks, which belong into the cursor and not into the row. */
-wr_code wr_snap_plan_new(const wr_my_table *t, wr_my_types types, const wr_my_key *key, bool padded, wr_snap_plan **ret, wr_err *err);
+/* t and key are borrowed and must outlive it. padded: the session sends CHAR with its trailing blanks, which belong
+ * into the cursor and not into the row. */
+wr_code wr_snap_plan_new(const wr_my_table *t, wr_my_types types, const wr_my_key *key, bool padded, wr_snap_plan **ret,
+                         wr_err *err);
 void wr_snap_plan_free(wr_snap_plan *p);
-/* Checks a result set's columns against the plan: the table's lake columns in order, then one number per ENUM and SET key column. WR_E_SCHEMA when they differ. */
+/* Checks a result set's columns against the plan: the table's lake columns in order, then one number per ENUM and SET
+ * key column. WR_E_SCHEMA when they differ. */
 wr_code wr_snap_plan_wire(wr_snap_plan *p, const MYSQL_FIELD *fields, unsigned n, wr_err *err);
 /* One packet to one row; out is cleared first. */
 wr_code wr_snap_plan_row(const wr_snap_plan *p, const uint8_t *packet, size_t n, wr_buf *out, wr_err *err);
@@ -18,17 +21,17 @@ wr_code wr_snap_plan_cursor(const wr_snap_plan *p, const uint8_t *packet, size_t
 
 struct wr_snap {
     wr_source *s;
-    MYSQL *m;           /* NULL = to be connected when needed */
+    MYSQL *m; /* NULL = to be connected when needed */
     wr_my_table *t;
     wr_my_key k;
     wr_snap_plan *plan;
-    char *table_sql;    /* `db`.`t` */
-    char *from_sql;     /* the same with FORCE INDEX */
-    char *select_sql;   /* columns, then numbers of ENUM and SET key columns */
-    char *key_sql;      /* key columns */
-    char *create;       /* SHOW CREATE TABLE when the definition was last compared in full */
-    bool prefix_key;    /* the server has to sort each chunk */
-    bool padded;        /* see find_key */
+    char *table_sql;  /* `db`.`t` */
+    char *from_sql;   /* the same with FORCE INDEX */
+    char *select_sql; /* columns, then numbers of ENUM and SET key columns */
+    char *key_sql;    /* key columns */
+    char *create;     /* SHOW CREATE TABLE when the definition was last compared in full */
+    bool prefix_key;  /* the server has to sort each chunk */
+    bool padded;      /* see find_key */
     uint64_t estimate;
     wr_buf row;
 };

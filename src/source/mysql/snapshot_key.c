@@ -25,9 +25,12 @@ static bool is_hex(wr_slice v) {
 static bool is_number(wr_slice v, bool fraction) {
     size_t i = v.n && v.p[0] == '-' ? 1 : 0, digits = 0, dots = 0;
     for (; i < v.n; i++) {
-        if (isdigit(v.p[i])) digits++;
-        else if (v.p[i] == '.' && fraction) dots++;
-        else return false;
+        if (isdigit(v.p[i]))
+            digits++;
+        else if (v.p[i] == '.' && fraction)
+            dots++;
+        else
+            return false;
     }
     return digits > 0 && dots <= 1;
 }
@@ -45,32 +48,58 @@ static bool is_real(wr_slice v) { /* -d.ddde+dd, nothing that strtod would take 
 wr_code wr_my_key_literal(const wr_my_col *c, wr_slice v, wr_buf *sql, wr_err *err) {
     bool ok = false;
     switch (c->kind) {
-    case MY_TINYINT: case MY_SMALLINT: case MY_MEDIUMINT: case MY_INT: case MY_BIGINT: case MY_YEAR: case MY_BIT: case MY_ENUM: case MY_SET:
+    case MY_TINYINT:
+    case MY_SMALLINT:
+    case MY_MEDIUMINT:
+    case MY_INT:
+    case MY_BIGINT:
+    case MY_YEAR:
+    case MY_BIT:
+    case MY_ENUM:
+    case MY_SET:
         if ((ok = is_number(v, false))) wr_buf_put(sql, v.p, v.n);
         break;
     case MY_DECIMAL:
         if ((ok = is_number(v, true))) wr_buf_put(sql, v.p, v.n);
         break;
-    case MY_FLOAT: case MY_DOUBLE:
+    case MY_FLOAT:
+    case MY_DOUBLE:
         if ((ok = is_real(v))) wr_buf_put(sql, v.p, v.n);
         break;
-    case MY_DATE: case MY_DATETIME: case MY_TIMESTAMP: case MY_TIME:
-        if ((ok = all_of(v, "0123456789-:. ") && has_digit(v))) wr_buf_printf(sql, "'%.*s'", (int)v.n, (const char *)v.p);
+    case MY_DATE:
+    case MY_DATETIME:
+    case MY_TIMESTAMP:
+    case MY_TIME:
+        if ((ok = all_of(v, "0123456789-:. ") && has_digit(v)))
+            wr_buf_printf(sql, "'%.*s'", (int)v.n, (const char *)v.p);
         break;
-    case MY_UUID: case MY_INET4: case MY_INET6:
-        if ((ok = all_of(v, c->kind == MY_UUID ? "0123456789abcdefABCDEF-" : "0123456789abcdefABCDEF:.") && (c->kind != MY_UUID || has_digit(v)))) wr_buf_printf(sql, "'%.*s'", (int)v.n, (const char *)v.p);
+    case MY_UUID:
+    case MY_INET4:
+    case MY_INET6:
+        if ((ok = all_of(v, c->kind == MY_UUID ? "0123456789abcdefABCDEF-" : "0123456789abcdefABCDEF:.") &&
+                  (c->kind != MY_UUID || has_digit(v))))
+            wr_buf_printf(sql, "'%.*s'", (int)v.n, (const char *)v.p);
         break;
-    case MY_CHAR: case MY_VARCHAR: case MY_TEXT:
+    case MY_CHAR:
+    case MY_VARCHAR:
+    case MY_TEXT:
         if (!(ok = is_hex(v) && c->charset)) break;
         wr_buf_printf(sql, "_%s x'%.*s'", c->charset, (int)v.n - 1, (const char *)v.p + 1);
         if (c->collation) wr_buf_printf(sql, " COLLATE %s", c->collation);
         break;
-    case MY_BINARY: case MY_VARBINARY: case MY_BLOB: case MY_GEOMETRY: case MY_VECTOR:
+    case MY_BINARY:
+    case MY_VARBINARY:
+    case MY_BLOB:
+    case MY_GEOMETRY:
+    case MY_VECTOR:
         if ((ok = is_hex(v))) wr_buf_printf(sql, "x'%.*s'", (int)v.n - 1, (const char *)v.p + 1);
         break;
-    case MY_JSON: break; /* cannot be a key */
+    case MY_JSON:
+        break; /* cannot be a key */
     }
-    if (!ok) return wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "snapshot cursor: '%.*s' is no value of key column %s (%s)", v.n > 60 ? 60 : (int)v.n, (const char *)v.p, c->name, c->column_type ? c->column_type : "?");
+    if (!ok)
+        return wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "snapshot cursor: '%.*s' is no value of key column %s (%s)",
+                       v.n > 60 ? 60 : (int)v.n, (const char *)v.p, c->name, c->column_type ? c->column_type : "?");
     return WR_OK;
 }
 
@@ -84,7 +113,9 @@ static wr_code split(const wr_my_key *k, const char *text, tuple *ret, wr_err *e
     if (!text || !*text) return WR_OK;
     for (const char *p = text;;) {
         size_t n = strcspn(p, ",");
-        if (ret->n >= k->n) return wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "snapshot cursor '%.100s' has more values than the key's %d columns", text, k->n);
+        if (ret->n >= k->n)
+            return wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO,
+                           "snapshot cursor '%.100s' has more values than the key's %d columns", text, k->n);
         ret->v[ret->n++] = wr_slice_of(p, n);
         if (!p[n]) return WR_OK;
         p += n + 1;
@@ -107,10 +138,13 @@ static void put_label(wr_buf *b, const wr_my_col *c, int i) {
     wr_buf_printf(b, "'");
 }
 
-/* ENUM's order is that of its numbers, while comparisons with < and > go by text and use no index: name the labels instead. Not when a label may equal
- * the '' that an invalid value (number 0) shows: the condition would find those rows again. */
+/* ENUM's order is that of its numbers, while comparisons with < and > go by text and use no index: name the labels
+ * instead. Not when a label may equal the '' that an invalid value (number 0) shows: the condition would find those
+ * rows again. */
 static bool by_labels(const wr_my_col *c) {
-    if (c->kind != MY_ENUM || c->nlabels == 0 || c->nlabels > LABELS_MAX || (c->charset && strcmp(c->charset, "binary") == 0)) return false;
+    if (c->kind != MY_ENUM || c->nlabels == 0 || c->nlabels > LABELS_MAX ||
+        (c->charset && strcmp(c->charset, "binary") == 0))
+        return false;
     for (int i = 0; i < c->nlabels; i++)
         if ((unsigned char)c->labels[i][0] <= ' ') return false;
     return true;
@@ -136,15 +170,18 @@ static wr_code put_eq(wr_buf *b, const wr_my_col *c, wr_slice v, wr_err *err) {
 }
 
 /* lo < c and c < hi (c <= hi); either may be missing (p NULL). *ret_empty: no value can match. */
-static wr_code put_between(wr_buf *b, const wr_my_col *c, wr_slice lo, wr_slice hi, bool hi_too, bool *ret_empty, wr_err *err) {
+static wr_code put_between(wr_buf *b, const wr_my_col *c, wr_slice lo, wr_slice hi, bool hi_too, bool *ret_empty,
+                           wr_err *err) {
     *ret_empty = false;
     if (c->kind == MY_ENUM || c->kind == MY_SET) {
         WR_AUTO_BUF wr_buf check = WR_BUF_INIT;
         if (lo.p) WR_TRY(wr_my_key_literal(c, lo, &check, err));
         if (hi.p) WR_TRY(wr_my_key_literal(c, hi, &check, err));
         uint64_t from = lo.p ? number_of(lo) + 1 : 0, to = hi.p ? number_of(hi) - (hi_too ? 0 : 1) : UINT64_MAX;
-        if (from > to || (hi.p && !hi_too && number_of(hi) == 0) || (lo.p && from == 0)) return *ret_empty = true, WR_OK;
-        if (lo.p && by_labels(c)) { /* without lower bound number 0 (the invalid value '') belongs to it, which only + 0 finds surely */
+        if (from > to || (hi.p && !hi_too && number_of(hi) == 0) || (lo.p && from == 0))
+            return *ret_empty = true, WR_OK;
+        if (lo.p && by_labels(c)) { /* without lower bound number 0 (the invalid value '') belongs to it, which only + 0
+                                       finds surely */
             if (to > (uint64_t)c->nlabels) to = (uint64_t)c->nlabels;
             if (from > to) return *ret_empty = true, WR_OK;
             put_name(b, c);
@@ -177,12 +214,16 @@ static wr_code put_between(wr_buf *b, const wr_my_col *c, wr_slice lo, wr_slice 
 
 /* Two texts may differ as bytes and be equal for the server. */
 static bool is_fuzzy(const wr_my_col *c) {
-    return c->kind == MY_CHAR || c->kind == MY_VARCHAR || c->kind == MY_TEXT || c->kind == MY_FLOAT || c->kind == MY_DOUBLE || c->kind == MY_BINARY;
+    return c->kind == MY_CHAR || c->kind == MY_VARCHAR || c->kind == MY_TEXT || c->kind == MY_FLOAT ||
+           c->kind == MY_DOUBLE || c->kind == MY_BINARY;
 }
 
-/* after > upto: nobody makes such a range, but it must not yield rows either. Told for integers only; the order of other kinds is the server's business. */
+/* after > upto: nobody makes such a range, but it must not yield rows either. Told for integers only; the order of
+ * other kinds is the server's business. */
 static bool is_backwards(const wr_my_col *c, wr_slice a, wr_slice u) {
-    if (c->kind < MY_TINYINT || c->kind > MY_BIT || !is_number(a, false) || !is_number(u, false) || a.n > 22 || u.n > 22) return false;
+    if (c->kind < MY_TINYINT || c->kind > MY_BIT || !is_number(a, false) || !is_number(u, false) || a.n > 22 ||
+        u.n > 22)
+        return false;
     bool na = a.p[0] == '-', nu = u.p[0] == '-';
     if (na != nu) return nu;
     wr_slice x = wr_slice_of(a.p + na, a.n - na), y = wr_slice_of(u.p + nu, u.n - nu);
@@ -229,7 +270,8 @@ static wr_code put_upto(wr_buf *b, const wr_my_key *k, const tuple *u, int from,
         size_t at = b->n;
         WR_TRY(put_between(b, k->col[i], none, u->v[i], last, &empty, err));
         if (empty || b->n == at) wr_buf_printf(b, empty ? "FALSE" : "TRUE");
-        if (last) wr_buf_printf(b, ")");
+        if (last)
+            wr_buf_printf(b, ")");
         else {
             wr_buf_printf(b, " OR (");
             WR_TRY(put_eq(b, k->col[i], u->v[i], err));
@@ -284,7 +326,8 @@ static wr_code conditions(const wr_my_key *k, const tuple *a, const tuple *u, co
     return WR_OK;
 }
 
-wr_code wr_my_key_conditions(const wr_my_key *k, const char *after, const char *upto, char ***ret_conds, int *ret_n, wr_err *err) {
+wr_code wr_my_key_conditions(const wr_my_key *k, const char *after, const char *upto, char ***ret_conds, int *ret_n,
+                             wr_err *err) {
     tuple a, u;
     WR_TRY(split(k, after, &a, err));
     WR_TRY(split(k, upto, &u, err));
@@ -311,7 +354,8 @@ void wr_key_range_clear(wr_key_range *r) {
 }
 
 void wr_my_create_normalise(char *text) {
-    /* It stands among the table options, behind the last closing parenthesis at the start of a line; names and comments cannot hold an unquoted newline there. */
+    /* It stands among the table options, behind the last closing parenthesis at the start of a line; names and comments
+     * cannot hold an unquoted newline there. */
     char *options = NULL;
     for (char *p = text; (p = strstr(p, "\n)")) != NULL; p++) options = p;
     char *at = options ? strstr(options, " AUTO_INCREMENT=") : NULL;

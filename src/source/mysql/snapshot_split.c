@@ -1,12 +1,15 @@
 /* Cutting a table into ranges of about equal size without reading it.
  *
- * The optimiser's row estimate for a key range (EXPLAIN, a "dive" into the index) costs a fraction of a millisecond and is good for small ranges; for large ones it may be off
- * by a factor of two. So the key space is halved again and again, always where most rows are, until every cell is small against a part; the sum of many small
- * estimates is then right to a few per cent. Halving is arithmetic on the key, but only cells with rows are halved: snowflake ids, negative keys and gaps cost a few more dives
- * and never make an empty range. A cell that is down to one value of the first column (a composite key with a dominant value) is cut along the next column.
+ * The optimiser's row estimate for a key range (EXPLAIN, a "dive" into the index) costs a fraction of a millisecond and
+ * is good for small ranges; for large ones it may be off by a factor of two. So the key space is halved again and
+ * again, always where most rows are, until every cell is small against a part; the sum of many small estimates is then
+ * right to a few per cent. Halving is arithmetic on the key, but only cells with rows are halved: snowflake ids,
+ * negative keys and gaps cost a few more dives and never make an empty range. A cell that is down to one value of the
+ * first column (a composite key with a dominant value) is cut along the next column.
  *
- * Any literal is a valid cut, whatever the rows: ranges are compared by the server. Cuts on texts are checked for the server's order before use.
- * Keys that are no numbers, dates, texts or bytes are cut at the rows themselves (LIMIT 1 OFFSET n) when the table is small enough for that, else not at all. */
+ * Any literal is a valid cut, whatever the rows: ranges are compared by the server. Cuts on texts are checked for the
+ * server's order before use. Keys that are no numbers, dates, texts or bytes are cut at the rows themselves (LIMIT 1
+ * OFFSET n) when the table is small enough for that, else not at all. */
 #include "snapshot_impl.h"
 
 #include <inttypes.h>
@@ -19,7 +22,7 @@ typedef __int128 num;
 enum {
     CELLS_PER_PART = 24,
     DIVES_MAX = 900,
-    ROWS_WORTH_IT = 2000,     /* by the server's statistics, which may be old */
+    ROWS_WORTH_IT = 2000,      /* by the server's statistics, which may be old */
     ROWS_PER_PART_MIN = 10000, /* by the dives, which are not */
     OFFSET_ROWS_MAX = 4000000,
     TEXT_DIGITS = 8, /* base 36: 2.8 * 10^12 */
@@ -32,15 +35,15 @@ typedef enum space_kind { SP_NONE = 0, SP_INT, SP_DAY, SP_TIME, SP_TEXT, SP_BINA
 typedef struct space {
     space_kind kind;
     const wr_my_col *col;
-    num lo, hi;         /* all keys are in (lo, hi] as far as was known */
-    char prefix[200];   /* SP_TEXT, SP_BINARY: hex digits all keys begin with */
+    num lo, hi;       /* all keys are in (lo, hi] as far as was known */
+    char prefix[200]; /* SP_TEXT, SP_BINARY: hex digits all keys begin with */
 } space;
 
 typedef struct cell {
     int level;
-    int space;          /* index into cutter.spaces */
-    char *head;         /* "25," in front of the values at level 1 and deeper, "" at 0 */
-    num a, b;           /* (a, b] */
+    int space;  /* index into cutter.spaces */
+    char *head; /* "25," in front of the values at level 1 and deeper, "" at 0 */
+    num a, b;   /* (a, b] */
     uint64_t rows;
 } cell;
 
@@ -56,15 +59,29 @@ typedef struct cutter {
 static space_kind kind_of(const wr_my_col *c) {
     static const char *const ascii[] = {"utf8mb4", "utf8mb3", "utf8", "ascii", "latin1", "latin2", "gbk"};
     switch (c->kind) {
-    case MY_TINYINT: case MY_SMALLINT: case MY_MEDIUMINT: case MY_INT: case MY_BIGINT: return SP_INT;
-    case MY_DATE: return SP_DAY;
-    case MY_DATETIME: case MY_TIMESTAMP: return SP_TIME;
-    case MY_BINARY: case MY_VARBINARY: case MY_BLOB: return SP_BINARY;
-    case MY_CHAR: case MY_VARCHAR: case MY_TEXT:
+    case MY_TINYINT:
+    case MY_SMALLINT:
+    case MY_MEDIUMINT:
+    case MY_INT:
+    case MY_BIGINT:
+        return SP_INT;
+    case MY_DATE:
+        return SP_DAY;
+    case MY_DATETIME:
+    case MY_TIMESTAMP:
+        return SP_TIME;
+    case MY_BINARY:
+    case MY_VARBINARY:
+    case MY_BLOB:
+        return SP_BINARY;
+    case MY_CHAR:
+    case MY_VARCHAR:
+    case MY_TEXT:
         for (size_t i = 0; c->charset && i < sizeof ascii / sizeof *ascii; i++)
             if (strcmp(c->charset, ascii[i]) == 0) return SP_TEXT;
         return SP_NONE;
-    default: return SP_NONE;
+    default:
+        return SP_NONE;
     }
 }
 
@@ -84,7 +101,8 @@ static num parse_int(const char *p) {
 /* Zero and partial dates count as the beginning of time; they are on the open side anyway. */
 static num parse_time(const char *p, bool day) {
     int y = 0, mo = 0, d = 0, h = 0, mi = 0, s = 0;
-    if (sscanf(p, "%d-%d-%d %d:%d:%d", &y, &mo, &d, &h, &mi, &s) < 3 || y < 1 || mo < 1 || d < 1) y = mo = d = 1, h = mi = s = 0;
+    if (sscanf(p, "%d-%d-%d %d:%d:%d", &y, &mo, &d, &h, &mi, &s) < 3 || y < 1 || mo < 1 || d < 1)
+        y = mo = d = 1, h = mi = s = 0;
     num days = wr_days_from_civil(y, mo, d);
     return day ? days : days * 86400 + h * 3600 + mi * 60 + s;
 }
@@ -159,9 +177,15 @@ static wr_code find_space(cutter *c, int level, const char *cond, space *ret, wr
     if (!lo || !hi) return WR_OK;
     ret->kind = kind;
     switch (kind) {
-    case SP_INT: ret->lo = parse_int(lo) - 1, ret->hi = parse_int(hi); break;
-    case SP_DAY: ret->lo = parse_time(lo, true) - 1, ret->hi = parse_time(hi, true); break;
-    case SP_TIME: ret->lo = parse_time(lo, false) - 1, ret->hi = parse_time(hi, false) + 1; break;
+    case SP_INT:
+        ret->lo = parse_int(lo) - 1, ret->hi = parse_int(hi);
+        break;
+    case SP_DAY:
+        ret->lo = parse_time(lo, true) - 1, ret->hi = parse_time(hi, true);
+        break;
+    case SP_TIME:
+        ret->lo = parse_time(lo, false) - 1, ret->hi = parse_time(hi, false) + 1;
+        break;
     default: {
         size_t n = 1; /* hex digits in common, whole bytes */
         while (lo[n] && lo[n] == hi[n] && lo[n] != ',') n++;
@@ -278,7 +302,9 @@ static wr_code refine(cutter *c, int parts, wr_err *err) {
             bool can = c->cells[i].b - c->cells[i].a > 1 || c->cells[i].level + 1 < c->sn->k.n;
             if (can && c->cells[i].a < c->cells[i].b && (big < 0 || c->cells[i].rows > c->cells[big].rows)) big = i;
         }
-        if (big < 0 || c->dives >= DIVES_MAX || c->cells[big].rows * (uint64_t)(parts * CELLS_PER_PART) <= total || c->cells[big].rows < 100) return WR_OK;
+        if (big < 0 || c->dives >= DIVES_MAX || c->cells[big].rows * (uint64_t)(parts * CELLS_PER_PART) <= total ||
+            c->cells[big].rows < 100)
+            return WR_OK;
         cell *x = &c->cells[big];
         if (x->b - x->a == 1) {
             bool done = false;
@@ -301,7 +327,8 @@ static wr_code refine(cutter *c, int parts, wr_err *err) {
     }
 }
 
-/* Whether the server puts a before b; they are prefix-free on their first level or equal up to it, so the first values decide. */
+/* Whether the server puts a before b; they are prefix-free on their first level or equal up to it, so the first values
+ * decide. */
 static wr_code in_order(cutter *c, const char *a, const char *b, bool *ret, wr_err *err) {
     const wr_my_col *col = c->sn->k.col[0];
     *ret = true;
@@ -374,13 +401,16 @@ static wr_code by_offset(wr_snap *sn, int parts, char **cuts, int *ret_n, wr_err
     uint64_t rows = count ? strtoull(count, NULL, 10) : 0;
     if ((uint64_t)parts > rows / ROWS_PER_PART_MIN + 1) parts = (int)(rows / ROWS_PER_PART_MIN + 1);
     for (int i = 1; i < parts && rows >= (uint64_t)parts; i++) {
-        WR_AUTO char *tail = wr_asprintf("ORDER BY %s LIMIT 1 OFFSET %" PRIu64, sn->key_sql, rows * (uint64_t)i / (uint64_t)parts - 1);
+        WR_AUTO char *tail =
+            wr_asprintf("ORDER BY %s LIMIT 1 OFFSET %" PRIu64, sn->key_sql, rows * (uint64_t)i / (uint64_t)parts - 1);
         if (!tail) return wr_nomem(err, "a query", strlen(sn->key_sql));
         char *cut = NULL;
         WR_TRY(wr_snap_one_key(sn, tail, &cut, err));
         if (!cut) break;
-        if (*ret_n > 0 && strcmp(cuts[*ret_n - 1], cut) == 0) wr_free(cut);
-        else cuts[(*ret_n)++] = cut;
+        if (*ret_n > 0 && strcmp(cuts[*ret_n - 1], cut) == 0)
+            wr_free(cut);
+        else
+            cuts[(*ret_n)++] = cut;
     }
     return WR_OK;
 }
@@ -406,8 +436,10 @@ wr_code wr_snap_split(wr_snap *sn, int parts, wr_key_range *ret_ranges, int *ret
         wr_key_range r = {0};
         if (i > 0 && !(r.after = wr_strdup(cuts[i - 1]))) rc = wr_nomem(err, "a range", strlen(cuts[i - 1]));
         if (rc == WR_OK && i < n && !(r.upto = wr_strdup(cuts[i]))) rc = wr_nomem(err, "a range", strlen(cuts[i]));
-        if (rc != WR_OK) wr_key_range_clear(&r);
-        else ret_ranges[made++] = r;
+        if (rc != WR_OK)
+            wr_key_range_clear(&r);
+        else
+            ret_ranges[made++] = r;
     }
     for (int i = 0; i < n; i++) wr_free(cuts[i]);
     wr_free(cuts);

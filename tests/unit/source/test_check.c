@@ -41,7 +41,11 @@ static void owned_gtids_are_listed_one_by_one(void **state) {
     wr_buf b = WR_BUF_INIT;
     assert_int_equal(wr_my_parse_owned("", &b, &err), WR_OK);
     assert_int_equal(b.n, 0);
-    assert_int_equal(wr_my_parse_owned("3e11fa47-71ca-11e1-9e33-c80aa9429562:7#12:9#14,\n4e11fa47-71ca-11e1-9e33-c80aa9429562:tag:3#15:other:8#2", &b, &err), WR_OK);
+    assert_int_equal(
+        wr_my_parse_owned(
+            "3e11fa47-71ca-11e1-9e33-c80aa9429562:7#12:9#14,\n4e11fa47-71ca-11e1-9e33-c80aa9429562:tag:3#15:other:8#2",
+            &b, &err),
+        WR_OK);
     assert_string_equal(wr_buf_cstr(&b), "3e11fa47-71ca-11e1-9e33-c80aa9429562:7\n"
                                          "3e11fa47-71ca-11e1-9e33-c80aa9429562:9\n"
                                          "4e11fa47-71ca-11e1-9e33-c80aa9429562:tag:3\n"

@@ -11,7 +11,8 @@
 #include "mysql/conn.h"
 
 static wr_my_conn_options options(int port) {
-    return (wr_my_conn_options){.host = (char *)"127.0.0.1", .user = (char *)"weir", .password = (char *)"hunter2hunter2", .port = port};
+    return (wr_my_conn_options){
+        .host = (char *)"127.0.0.1", .user = (char *)"weir", .password = (char *)"hunter2hunter2", .port = port};
 }
 
 static int listener(int *ret_port) {
@@ -67,13 +68,27 @@ typedef struct fake {
 static void *fake_server(void *arg) {
     fake *f = arg;
     int c = accept(f->fd, NULL, NULL);
-    static const char greeting[] = "\x0a" "8.0.99\0" "\x01\0\0\0" "abcdefgh\0" "\xff\xf7" "\x2d" "\x02\0" "\x08\x00" "\x15" "\0\0\0\0\0\0\0\0\0\0" "ijklmnopqrst\0" "mysql_native_password";
+    static const char greeting[] = "\x0a"
+                                   "8.0.99\0"
+                                   "\x01\0\0\0"
+                                   "abcdefgh\0"
+                                   "\xff\xf7"
+                                   "\x2d"
+                                   "\x02\0"
+                                   "\x08\x00"
+                                   "\x15"
+                                   "\0\0\0\0\0\0\0\0\0\0"
+                                   "ijklmnopqrst\0"
+                                   "mysql_native_password";
     unsigned char head[4] = {sizeof greeting, 0, 0, 0};
     char in[1024];
-    if (write(c, head, 4) != 4 || write(c, greeting, sizeof greeting) != sizeof greeting || read(c, in, sizeof in) <= 0) return close(c), NULL;
+    if (write(c, head, 4) != 4 || write(c, greeting, sizeof greeting) != sizeof greeting || read(c, in, sizeof in) <= 0)
+        return close(c), NULL;
     unsigned char h2[4] = {(unsigned char)(f->refusal_n + 1), 0, 0, 2};
-    if (write(c, h2, 4) != 4 || write(c, "\xff", 1) != 1 || write(c, f->refusal, f->refusal_n) != (ssize_t)f->refusal_n) return close(c), NULL;
-    while (read(c, in, sizeof in) > 0) {}
+    if (write(c, h2, 4) != 4 || write(c, "\xff", 1) != 1 || write(c, f->refusal, f->refusal_n) != (ssize_t)f->refusal_n)
+        return close(c), NULL;
+    while (read(c, in, sizeof in) > 0) {
+    }
     close(c);
     return NULL;
 }

@@ -10,7 +10,9 @@
 #include "mysql/snapshot.h"
 #include "weir/base/mem.h"
 
-static wr_my_col column(const char *name, wr_my_kind kind) { return (wr_my_col){.name = (char *)name, .kind = kind, .column_type = (char *)"?"}; }
+static wr_my_col column(const char *name, wr_my_kind kind) {
+    return (wr_my_col){.name = (char *)name, .kind = kind, .column_type = (char *)"?"};
+}
 
 static void expect_literal(wr_my_col c, const char *value, const char *sql) {
     wr_err err = WR_ERR_INIT;
@@ -46,7 +48,8 @@ static void each_kind_has_its_literal(void **state) {
 }
 
 static void what_is_no_value_never_becomes_sql(void **state) {
-    static const char *const bad[] = {"", "1 OR 1=1", "'", "x'00'", "1;", "x0", "xzz", "\\", "0x10", "nan", "--", "`a`", "(1)", "1/*"};
+    static const char *const bad[] = {"",   "1 OR 1=1", "'",   "x'00'", "1;",  "x0",  "xzz",
+                                      "\\", "0x10",     "nan", "--",    "`a`", "(1)", "1/*"};
     for (int k = MY_TINYINT; k <= MY_VECTOR; k++) {
         wr_my_col c = column("a", (wr_my_kind)k);
         c.charset = (char *)"utf8mb4";
@@ -131,7 +134,8 @@ static void random_cursor(char *buf, size_t cap, int depth) {
 
 static int collect(sqlite3 *db, const char *cond, char out[][32], int n) {
     char sql[600];
-    snprintf(sql, sizeof sql, "SELECT a || ',' || b || ',' || c FROM t %s%s ORDER BY a, b, c", *cond ? "WHERE " : "", cond);
+    snprintf(sql, sizeof sql, "SELECT a || ',' || b || ',' || c FROM t %s%s ORDER BY a, b, c", *cond ? "WHERE " : "",
+             cond);
     sqlite3_stmt *st = NULL;
     assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &st, NULL), SQLITE_OK);
     while (sqlite3_step(st) == SQLITE_ROW) snprintf(out[n++], 32, "%s", (const char *)sqlite3_column_text(st, 0));
@@ -201,15 +205,19 @@ static void every_failed_allocation_is_an_error(void **state) {
         wr_mem_fail_after(i);
         wr_code rc = wr_my_key_conditions(&k, "1,2", "5,6", &v, &n, &err);
         wr_mem_fail_after(0);
-        if (rc == WR_OK) wr_my_conditions_free(v, n);
-        else assert_int_equal(rc, WR_E_NOMEM);
+        if (rc == WR_OK)
+            wr_my_conditions_free(v, n);
+        else
+            assert_int_equal(rc, WR_E_NOMEM);
     }
 }
 
 static void auto_increment_is_no_change_of_definition(void **state) {
-    char a[] = "CREATE TABLE `t` (\n  `AUTO_INCREMENT=5` int COMMENT 'x\\n) AUTO_INCREMENT=7',\n  PRIMARY KEY (`id`)\n) ENGINE=InnoDB AUTO_INCREMENT=12345 DEFAULT CHARSET=utf8mb4";
+    char a[] = "CREATE TABLE `t` (\n  `AUTO_INCREMENT=5` int COMMENT 'x\\n) AUTO_INCREMENT=7',\n  PRIMARY KEY "
+               "(`id`)\n) ENGINE=InnoDB AUTO_INCREMENT=12345 DEFAULT CHARSET=utf8mb4";
     wr_my_create_normalise(a);
-    assert_string_equal(a, "CREATE TABLE `t` (\n  `AUTO_INCREMENT=5` int COMMENT 'x\\n) AUTO_INCREMENT=7',\n  PRIMARY KEY (`id`)\n) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4");
+    assert_string_equal(a, "CREATE TABLE `t` (\n  `AUTO_INCREMENT=5` int COMMENT 'x\\n) AUTO_INCREMENT=7',\n  PRIMARY "
+                           "KEY (`id`)\n) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4");
     char b[] = "CREATE TABLE `t` (\n  `id` int\n) ENGINE=InnoDB";
     wr_my_create_normalise(b);
     assert_string_equal(b, "CREATE TABLE `t` (\n  `id` int\n) ENGINE=InnoDB");

@@ -51,9 +51,11 @@ static int setup(void **state) {
         const spec *s = &columns[i];
         wr_my_col *c = &t->cols[i];
         c->name = wr_strdup(s->name), c->column_type = wr_strdup(s->type), c->id = i + 1, c->kind = s->kind;
-        c->is_unsigned = s->is_unsigned, c->length = s->length, c->scale = s->scale, c->key_ord = s->key_ord, c->not_null = s->key_ord > 0;
+        c->is_unsigned = s->is_unsigned, c->length = s->length, c->scale = s->scale, c->key_ord = s->key_ord,
+        c->not_null = s->key_ord > 0;
         if (s->charset) c->charset = wr_strdup(s->charset), c->collation = wr_strdup("utf8mb4_general_ci");
-        fx->fields[i] = (MYSQL_FIELD){.type = (enum enum_field_types)s->wire, .flags = s->is_unsigned ? UNSIGNED_FLAG : 0};
+        fx->fields[i] =
+            (MYSQL_FIELD){.type = (enum enum_field_types)s->wire, .flags = s->is_unsigned ? UNSIGNED_FLAG : 0};
     }
     assert_int_equal(wr_my_table_finish(t, (wr_my_types){0}, NULL, &err), WR_OK);
     fx->t = t;
@@ -82,8 +84,14 @@ static void good_packet(wr_buf *b) {
     wr_buf_put(b, &id, 8);
     wr_buf_put(b, &u, 8);
     wr_buf_u8(b, 0x80);
-    wr_buf_put(b, "\x06" "-12.34", 7);
-    wr_buf_put(b, "\x05" "ab\xc3\xa9!", 6);
+    wr_buf_put(b,
+               "\x06"
+               "-12.34",
+               7);
+    wr_buf_put(b,
+               "\x05"
+               "ab\xc3\xa9!",
+               6);
     wr_buf_put(b, "\x0b\xe8\x07\x02\x1d\x17\x3b\x3a\x40\x42\x0f\x00", 8);
     uint32_t us = 999999;
     wr_buf_put(b, &us, 4);
@@ -169,7 +177,8 @@ static void flipped_bits_never_crash(void **state) {
         memcpy(copy, p.p, p.n);
         copy[bit / 8] ^= (uint8_t)(1u << (bit % 8));
         wr_value v[NCOLS];
-        if (wr_snap_plan_row(fx->plan, copy, p.n, &row, &err) == WR_OK) assert_int_equal(wr_row_read(fx->t->schema, wr_buf_view(&row), v, &err), WR_OK);
+        if (wr_snap_plan_row(fx->plan, copy, p.n, &row, &err) == WR_OK)
+            assert_int_equal(wr_row_read(fx->t->schema, wr_buf_view(&row), v, &err), WR_OK);
         char *cursor = NULL;
         if (wr_snap_plan_cursor(fx->plan, copy, p.n, &cursor, &err) == WR_OK) wr_free(cursor);
         free(copy);
