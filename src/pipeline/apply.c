@@ -1,5 +1,6 @@
 /* Queue to lake. Everything here: @thread applying */
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include "impl.h"
 #include "weir/base/clock.h"
@@ -7,6 +8,8 @@
 #include "weir/base/log.h"
 #include "weir/base/mem.h"
 #include "weir/base/sum.h"
+
+#define LOAD_REST 10 /* times as long as a load took, before rows that changed without row events are read again */
 
 /* ------------------------------------------------------------------ members and targets */
 static void member_free(member *m) {
@@ -19,6 +22,7 @@ static void member_free(member *m) {
 }
 
 static void target_free(target *t) {
+    wr_pos_clear(&t->from), wr_pos_clear(&t->due_pos);
     for (int i = 0; i < t->nmembers; i++) member_free(t->members[i]);
     wr_free(t->members);
     wr_free(t->ns), wr_free(t->name);
@@ -76,7 +80,7 @@ static void remove_member(wr_pipeline *p, member *m) {
     member_free(m);
 }
 
-static wr_code set_definition(member *m, const wr_ddl *d, wr_err *err) {
+static wr_code set_definition(wr_pipeline *p, member *m, const wr_ddl *d, wr_err *err) {
     char *db = wr_strdup(d->db), *name = wr_strdup(d->name), *def = wr_strdup(d->def);
     if (!db || !name || !def) return wr_free(db), wr_free(name), wr_free(def), wr_nomem(err, "table definition", 256);
     wr_free(m->db), wr_free(m->name), wr_free(m->def);
@@ -84,13 +88,14 @@ static wr_code set_definition(member *m, const wr_ddl *d, wr_err *err) {
     wr_schema *s = wr_schema_ref(d->schema);
     wr_schema_unref(m->schema);
     m->schema = s;
+    m->hides_changes = wr_source_hides_changes(p->source, def);
     return WR_OK;
 }
 
 member *wr_member_new(wr_pipeline *p, const wr_ddl *d, wr_err *err) {
     member *m = wr_calloc(1, sizeof *m);
     if (m) m->id = d->table;
-    if (!m || set_definition(m, d, err) != WR_OK || !wr_u64map_put(p->members, m->id, m)) {
+    if (!m || set_definition(p, m, d, err) != WR_OK || !wr_u64map_put(p->members, m->id, m)) {
         wr_nomem(err, "table", sizeof *m);
         member_free(m);
         return NULL;
@@ -118,13 +123,25 @@ wr_code wr_target_bind(wr_pipeline *p, target *t, wr_err *err) {
 }
 
 /* ------------------------------------------------------------------ commit */
+static wr_code mark_due(wr_pipeline *p, const target *t, bool due, wr_err *err) {
+    char key[32];
+    snprintf(key, sizeof key, "due.%u", t->id);
+    return wr_state_set(p->state, key, due ? "1" : "", err);
+}
+
 wr_code wr_apply_commit(wr_pipeline *p, wr_err *err) {
     p->next_commit_us = wr_mono_us() + p->o.commit_every_us;
     if (p->offset == p->committed_offset && !wr_lake_dirty(p->lake)) return WR_OK;
     WR_TRY(wr_lake_commit(p->lake, p->offset, &p->pos, p->event_us, err));
     if (WR_FAULT("pipeline.after_commit")) return wr_fail(err, WR_E_IO, WR_RETRY_SOON, "injected: after commit");
+    for (int i = 0; i < p->ntargets; i++)
+        if (p->targets[i]->due_begun) {
+            WR_TRY(mark_due(p, p->targets[i], false, err));
+            p->targets[i]->due_begun = false;
+        }
     wr_pos copy = {0};
     WR_TRY(wr_pos_copy(&copy, &p->pos, err));
+    wr_status_tables(p); /* first: nobody may see the new position beside a table's old state */
     pthread_mutex_lock(&p->lock_mu);
     wr_pos_clear(&p->committed);
     p->committed = copy;
@@ -132,7 +149,6 @@ wr_code wr_apply_commit(wr_pipeline *p, wr_err *err) {
     p->committed_event_us = p->event_us;
     p->committed_at_us = wr_now_us();
     pthread_mutex_unlock(&p->lock_mu);
-    wr_status_tables(p);
     return wr_queue_release(p->queue, p->offset, err);
 }
 
@@ -177,6 +193,7 @@ static wr_code on_change(wr_pipeline *p, const wr_queue_record *rec, wr_err *err
     bool loaded;
     WR_TRY(already_loaded(p, m, rec->offset, &loaded, err));
     if (loaded) return WR_OK;
+    if (t->due && !wr_table_schema(t->table)->nkey) return WR_OK; /* old rows can only be found by all their values, and those are not known: the load brings them */
     wr_slice before = c.before, after = c.after;
     if (m->convert) {
         wr_buf_clear(&p->row), wr_buf_clear(&p->row2);
@@ -185,7 +202,33 @@ static wr_code on_change(wr_pipeline *p, const wr_queue_record *rec, wr_err *err
         before = wr_buf_view(&p->row), after = wr_buf_view(&p->row2);
     }
     __atomic_add_fetch(&p->rows_applied, 1, __ATOMIC_RELAXED);
-    return wr_table_apply(t->table, t->phase == PHASE_REPLAY && !m->exact ? WR_APPLY_REPLAY : WR_APPLY_STRICT, (wr_op)c.op, before, after, err);
+    return wr_table_apply(t->table, t->due || (t->phase == PHASE_REPLAY && !m->exact) ? WR_APPLY_REPLAY : WR_APPLY_STRICT, (wr_op)c.op, before, after, err);
+}
+
+/* Rows changed without row events; never more than a mark here: all that happens until the load begins is one load. */
+static wr_code on_stale(wr_pipeline *p, const wr_queue_record *rec, wr_err *err) {
+    wr_rd rd = wr_rd_of(rec->payload.p, rec->payload.n);
+    uint32_t id = wr_rd_u32(&rd);
+    wr_slice why = wr_rd_slice(&rd);
+    if (rd.bad) return wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "queue transaction %" PRIu64 ": a record of changes without row events is cut short", rec->offset);
+    member *m = wr_u64map_get(p->members, id);
+    if (!m) return wr_fail(err, WR_E_SCHEMA, WR_RETRY_NO, "queue transaction %" PRIu64 " changes table %u, which no earlier record defines", rec->offset, id);
+    target *t = m->target;
+    if (t->due || t->phase == PHASE_LOAD || t->phase == PHASE_WAIT) return WR_OK; /* a load that has not begun yet */
+    if (t->phase == PHASE_REPLAY) {
+        const wr_pos *seen = m->exact ? &m->until : &t->from;
+        WR_TRY(peek_end(p, rec->offset, err));
+        if (seen->file[0] && wr_pos_cmp(&p->peek_pos, seen) <= 0) return WR_OK;
+    }
+    if (p->o.on_rowless == WR_ON_ROWLESS_STOP) {
+        wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "%s.%s changed without row events: %.*s", m->db, m->name, (int)why.n, (const char *)why.p);
+        return wr_err_cure(err, "set policy.rowless_change: resnapshot to read the table again, or delete and update its rows in SQL instead of by foreign key");
+    }
+    WR_TRY(mark_due(p, t, true, err));
+    WR_TRY(wr_pos_copy(&t->due_pos, &p->pos, err));
+    t->due = true;
+    wr_log(WR_LOG_INFO, "%s.%s: %.*s; it will be read again", m->db, m->name, (int)why.n, (const char *)why.p);
+    return WR_OK;
 }
 
 /* ------------------------------------------------------------------ schema events */
@@ -193,7 +236,12 @@ wr_code wr_load_begin(wr_pipeline *p, target *t, const wr_schema *schema, phase 
     for (int i = 0; i < t->nmembers; i++) wr_member_reset_load(t->members[i]);
     t->phase = to;
     t->load_committed_us = 0;
-    if (to == PHASE_LOAD) p->load_wanted = true;
+    wr_pos_clear(&t->from);
+    if (to == PHASE_LOAD) {
+        p->load_wanted = true;
+        t->due_begun |= t->due; /* whatever was the reason, this load reads it */
+        t->due = false;
+    }
     WR_AUTO char *info = NULL;
     WR_TRY(wr_load_info(t, &info, err));
     WR_TRY(wr_table_load_begin(t->table, schema, info, err));
@@ -256,7 +304,7 @@ static wr_code on_alter(wr_pipeline *p, member *m, const wr_ddl *d, wr_err *err)
         int j = wr_schema_find(d->schema, m->schema->cols[i].name);
         renames_column |= j < 0 || d->schema->cols[j].id != m->schema->cols[i].id;
     }
-    WR_TRY(set_definition(m, d, err));
+    WR_TRY(set_definition(p, m, d, err));
     if (d->rows == WR_ROWS_RELOAD) WR_TRY(refuse_rowless(p, d, err));
     if (d->rows == WR_ROWS_RELOAD || t->phase == PHASE_WAIT || t->phase == PHASE_LOAD || renames_column) return reload(p, t, err);
     return evolve(p, t, d->rows == WR_ROWS_FILL, err);
@@ -284,7 +332,7 @@ static wr_code on_rename(wr_pipeline *p, member *m, const wr_ddl *d, wr_err *err
     if (t->merged || r.merged) { /* the shard's name is in its rows */
         bool same = t->merged && r.merged && !strcmp(t->ns, r.ns) && !strcmp(t->name, r.name);
         if (same) {
-            WR_TRY(set_definition(m, d, err));
+            WR_TRY(set_definition(p, m, d, err));
             return reload(p, t, err);
         }
         WR_TRY(leave(p, m, err));
@@ -298,7 +346,7 @@ static wr_code on_rename(wr_pipeline *p, member *m, const wr_ddl *d, wr_err *err
     t->ns = ns, t->name = name;
     WR_TRY(wr_table_rename(t->table, ns, name, err));
     bool changed = d->schema->version != m->schema->version;
-    if (!changed && t->phase != PHASE_WAIT) return set_definition(m, d, err);
+    if (!changed && t->phase != PHASE_WAIT) return set_definition(p, m, d, err);
     return on_alter(p, m, d, err);
 }
 
@@ -363,9 +411,39 @@ static wr_code publish_replayed(wr_pipeline *p, bool *ret_any, wr_err *err) {
 /* Runs the loads that are wanted; on an idle server they end where the queue already is. */
 static wr_code load(wr_pipeline *p, wr_err *err) {
     bool any = false;
-    WR_TRY(wr_load_run(p, err));
+    int64_t began = wr_mono_us();
+    for (int i = 0; i < p->ntargets; i++)
+        if (p->targets[i]->phase == PHASE_LOAD) p->targets[i]->next_load_us = INT64_MAX;
+    wr_code rc = wr_load_run(p, err);
+    int64_t now = wr_mono_us();
+    for (int i = 0; i < p->ntargets; i++) /* a cause that comes again and again takes a tenth of the time */
+        if (p->targets[i]->next_load_us == INT64_MAX) p->targets[i]->next_load_us = now + (now - began) * LOAD_REST;
+    WR_TRY(rc);
     WR_TRY(publish_replayed(p, &any, err));
     return any ? wr_apply_commit(p, err) : WR_OK;
+}
+
+/* Begins what is due, from a lake that is committed. force: without waiting for its time. */
+static wr_code load_due(wr_pipeline *p, bool force, wr_err *err) {
+    bool any = false;
+    for (int i = 0; i < p->ntargets; i++) {
+        target *t = p->targets[i];
+        if (!t->due || t->phase != PHASE_STREAM || (!force && wr_mono_us() < t->next_load_us)) continue;
+        WR_TRY(reload(p, t, err));
+        any = true;
+    }
+    if (!any) return WR_OK;
+    WR_TRY(wr_apply_commit(p, err));
+    return load(p, err);
+}
+
+/* Whether a load is due because of something at or before `until`. */
+static bool due_until(const wr_pipeline *p, const wr_pos *until) {
+    for (int i = 0; i < p->ntargets; i++) {
+        const target *t = p->targets[i];
+        if (t->due && (!t->due_pos.file[0] || wr_pos_cmp(&t->due_pos, until) < 0)) return true;
+    }
+    return false;
 }
 
 static wr_code on_end(wr_pipeline *p, const wr_queue_record *rec, const wr_pos *until, wr_err *err) {
@@ -378,7 +456,8 @@ static wr_code on_end(wr_pipeline *p, const wr_queue_record *rec, const wr_pos *
     now |= wr_mono_us() >= p->next_commit_us || wr_lake_pending_bytes(p->lake) > p->o.commit_bytes;
     now |= until && wr_pos_cmp(&p->pos, until) >= 0;
     if (now) WR_TRY(wr_apply_commit(p, err));
-    return p->load_wanted ? load(p, err) : WR_OK;
+    if (p->load_wanted) WR_TRY(load(p, err));
+    return now ? load_due(p, false, err) : WR_OK;
 }
 
 /* ------------------------------------------------------------------ opening at the lake's offset */
@@ -405,6 +484,12 @@ static wr_code restore_target(wr_pipeline *p, target *t, wr_err *err) {
     t->phase = PHASE_STREAM;
     if (info) WR_TRY(wr_load_parse(t, info, err));
     if (t->phase == PHASE_LOAD) p->load_wanted = true;
+    char key[32];
+    WR_AUTO char *due = NULL;
+    snprintf(key, sizeof key, "due.%u", t->id);
+    WR_TRY(wr_state_get(p->state, key, &due, err));
+    t->due = due && *due && (t->phase == PHASE_STREAM || t->phase == PHASE_REPLAY);
+    t->due_begun = due && *due && !t->due;
     if (!t->merged && wr_table_schema(t->table)->version != t->members[0]->schema->version && t->phase != PHASE_WAIT)
         return wr_fail(err, WR_E_SCHEMA, WR_RETRY_NO, "lake table %s.%s has schema version %u, the schema history says %u at queue offset %" PRIu64, t->ns, t->name,
                        wr_table_schema(t->table)->version, t->members[0]->schema->version, p->offset);
@@ -459,7 +544,11 @@ static wr_code loop(wr_pipeline *p, wr_queue_reader *r, const wr_pos *until, wr_
     for (;;) {
         /* a transaction that was begun is finished: the commit in hand */
         if (p->stop && !p->in_tx) return wr_apply_commit(p, err);
-        if (until && !p->in_tx && p->offset == p->committed_offset && !busy(p) && wr_pos_cmp(&p->pos, until) >= 0) return WR_OK;
+        if (until && !p->in_tx && p->offset == p->committed_offset && !busy(p) && wr_pos_cmp(&p->pos, until) >= 0) {
+            if (!due_until(p, until)) return WR_OK;
+            WR_TRY(load_due(p, true, err));
+            continue;
+        }
         int64_t left = p->next_commit_us - wr_mono_us();
         int wait = p->in_tx ? 1000 : left <= 0 ? 0 : left > 200000 ? 200 : (int)(left / 1000) + 1;
         wr_queue_record rec;
@@ -467,7 +556,10 @@ static wr_code loop(wr_pipeline *p, wr_queue_reader *r, const wr_pos *until, wr_
         if (rc == WR_E_TIMEOUT || rc == WR_E_CANCELLED) {
             wr_err_clear(err);
             if (p->in_tx) continue; /* cannot be: only whole transactions are readable */
-            if (wr_mono_us() >= p->next_commit_us) WR_TRY(wr_apply_commit(p, err));
+            if (wr_mono_us() >= p->next_commit_us) {
+                WR_TRY(wr_apply_commit(p, err));
+                WR_TRY(load_due(p, false, err));
+            }
             pthread_mutex_lock(&p->lock_mu);
             bool ended = p->capture_ended;
             wr_err why = p->capture_err;
@@ -487,6 +579,7 @@ static wr_code loop(wr_pipeline *p, wr_queue_reader *r, const wr_pos *until, wr_
         WR_TRY(rc);
         if (rec.kind == WR_REC_CHANGE) WR_TRY(on_change(p, &rec, err));
         else if (rec.kind == WR_REC_DDL) WR_TRY(on_ddl(p, &rec, err));
+        else if (rec.kind == WR_REC_STALE) WR_TRY(on_stale(p, &rec, err));
         else WR_TRY(on_end(p, &rec, until, err));
     }
 }

@@ -24,6 +24,15 @@ static wr_code on_ddl(void *ctx, const wr_ddl *d, wr_err *err) {
     return wr_queue_append(p->queue, WR_REC_DDL, wr_buf_view(&p->enc), err);
 }
 
+static wr_code on_stale(void *ctx, uint32_t table, const char *why, wr_err *err) {
+    wr_pipeline *p = ctx;
+    wr_buf_clear(&p->enc);
+    wr_buf_u32(&p->enc, table);
+    wr_buf_slice(&p->enc, wr_slice_str(why));
+    WR_TRY(wr_buf_check(&p->enc, "change", err));
+    return wr_queue_append(p->queue, WR_REC_STALE, wr_buf_view(&p->enc), err);
+}
+
 static wr_code on_commit(void *ctx, const wr_pos *pos, int64_t event_time_us, wr_err *err) {
     wr_pipeline *p = ctx;
     uint64_t offset;
@@ -79,6 +88,13 @@ static bool stopping(void *ctx) { return ((wr_pipeline *)ctx)->stop; }
 
 static wr_code restore_one(void *ctx, const wr_ddl *d, wr_err *err) { return wr_source_restore(ctx, d, err); }
 
+wr_code wr_capture_restore(wr_pipeline *p, uint64_t last, wr_err *err) {
+    uint32_t max;
+    WR_TRY(wr_state_schema_max_table(p->state, &max, err));
+    WR_TRY(wr_source_forget(p->source, max + 1, err));
+    return wr_state_schema_load(p->state, last, restore_one, p->source, err);
+}
+
 /* Waits before trying again; true when asked to stop meanwhile. */
 static bool pause_ms(wr_pipeline *p, int ms) {
     struct timespec ts;
@@ -93,7 +109,7 @@ static bool pause_ms(wr_pipeline *p, int ms) {
 
 static void *capture_main(void *arg) {
     wr_pipeline *p = arg;
-    const wr_stream_sink sink = {p, on_change, on_ddl, on_commit, on_abort, on_binlog, stopping};
+    const wr_stream_sink sink = {p, on_change, on_ddl, on_commit, on_abort, on_binlog, stopping, on_stale};
     wr_err err = WR_ERR_INIT;
     int delay = 200;
     for (;;) {
@@ -114,7 +130,7 @@ static void *capture_main(void *arg) {
         /* whatever the failed attempt taught the source's catalogue is taken back: the state knows what the queue knows */
         rc = wr_queue_last(p->queue, &last, &from, &drop);
         wr_pos_clear(&from);
-        if (rc == WR_OK) rc = wr_state_schema_load(p->state, last, restore_one, p->source, &drop);
+        if (rc == WR_OK) rc = wr_capture_restore(p, last, &drop);
         if (rc != WR_OK) {
             err = drop;
             break;

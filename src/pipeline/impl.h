@@ -31,6 +31,7 @@ typedef struct member {
     wr_convert *convert;      /* NULL = rows go as they are */
     range *ranges; int nranges;
     wr_pos until;             /* keyed: the load is complete for changes up to here; exact (no key): it is the load's position */
+    bool hides_changes;       /* a foreign key may change its rows without row events */
     bool exact;               /* loaded as of exactly `until`: changes up to it are skipped */
     uint64_t rows_loaded, rows_estimated; /* atomic */
 } member;
@@ -44,6 +45,12 @@ typedef struct target {
     phase phase;
     member **members; int nmembers;
     int64_t load_committed_us; /* monotonic */
+    wr_pos from;               /* everything up to here was visible before the load read its first row; "" = not known */
+    bool due;                  /* rows changed without row events behind all that was loaded: to be read again. Kept in the state as well, written before the
+                                * commit that passes the cause */
+    wr_pos due_pos;            /* the end of the transaction before the first cause; "" = an earlier run's */
+    bool due_begun;            /* its load begins with the next commit: then the state forgets */
+    int64_t next_load_us;      /* monotonic; no load because of `due` before this */
 } target;
 
 struct wr_pipeline {
@@ -102,6 +109,7 @@ struct wr_pipeline {
 /* capture.c */
 wr_code wr_capture_start(wr_pipeline *p, const wr_pos *from, wr_err *err);
 void wr_capture_join(wr_pipeline *p);
+wr_code wr_capture_restore(wr_pipeline *p, uint64_t last, wr_err *err); /* the source's catalogue as of this queue offset */
 
 /* apply.c */
 wr_code wr_apply_open(wr_pipeline *p, wr_err *err);   /* lake, members and targets as of the lake's offset */

@@ -43,6 +43,7 @@ static const char *const phase_names[] = {[PHASE_STREAM] = "stream", [PHASE_LOAD
 wr_code wr_load_info(const target *t, char **ret_json, wr_err *err) {
     cJSON *o = cJSON_CreateObject();
     cJSON_AddStringToObject(o, "phase", phase_names[t->phase]);
+    add_pos(o, "from", &t->from);
     cJSON *ms = cJSON_AddArrayToObject(o, "members");
     for (int i = 0; i < t->nmembers; i++) {
         const member *m = t->members[i];
@@ -83,6 +84,7 @@ wr_code wr_load_parse(target *t, const char *json, wr_err *err) {
     for (unsigned i = 0; ph && i < sizeof phase_names / sizeof *phase_names; i++)
         if (!strcmp(ph, phase_names[i])) t->phase = (phase)i;
     const cJSON *c;
+    get_pos(o, "from", &t->from);
     cJSON_ArrayForEach(c, cJSON_GetObjectItemCaseSensitive(o, "members")) {
         member *m = member_of(t, cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(c, "table")));
         if (!m) continue;
@@ -386,11 +388,28 @@ static wr_code run_crew(wr_pipeline *p, crew *c, wr_err *err) {
     return WR_OK;
 }
 
+/* A change that a foreign key made is in what a load reads when its cause was visible before the first row was read. A chunk that was read may miss a later one,
+ * so the end of the load says nothing about it. */
+static wr_code note_from(wr_pipeline *p, wr_err *err) {
+    wr_pos now = {0};
+    wr_code rc = WR_OK;
+    for (int i = 0; rc == WR_OK && i < p->ntargets; i++) {
+        target *t = p->targets[i];
+        bool hides = false, begun = t->from.file[0];
+        for (int k = 0; k < t->nmembers; k++) hides |= t->members[k]->hides_changes, begun |= t->members[k]->nranges > 0;
+        if (t->phase != PHASE_LOAD || !hides || begun) continue;
+        if (!now.file[0]) rc = wr_source_settled(p->source, &now, err);
+        if (rc == WR_OK) rc = wr_pos_copy(&t->from, &now, err);
+    }
+    wr_pos_clear(&now);
+    return rc;
+}
+
 wr_code wr_load_run(wr_pipeline *p, wr_err *err) {
     crew c = {.p = p};
     pthread_mutex_init(&c.lock, NULL);
     pthread_cond_init(&c.more, NULL);
-    wr_code rc = WR_OK;
+    wr_code rc = note_from(p, err);
     for (int i = p->ntargets - 1; i >= 0; i--) {
         target *t = p->targets[i];
         if (t->phase != PHASE_LOAD) continue;

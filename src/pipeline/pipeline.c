@@ -116,8 +116,6 @@ static wr_code reconcile(wr_pipeline *p, wr_pos *ret_last, wr_err *err) {
     return WR_OK;
 }
 
-static wr_code restore_source(void *ctx, const wr_ddl *d, wr_err *err) { return wr_source_restore(ctx, d, err); }
-
 static void set_state(wr_pipeline *p, const char *state) {
     pthread_mutex_lock(&p->lock_mu);
     p->run_state = state;
@@ -176,7 +174,7 @@ wr_code wr_pipeline_run(wr_pipeline *p, wr_run_mode mode, wr_err *err) {
         wr_pos ignored = {0};
         rc = wr_queue_last(p->queue, &off, &ignored, err);
         wr_pos_clear(&ignored);
-        if (rc == WR_OK) rc = wr_state_schema_load(p->state, off, restore_source, p->source, err);
+        if (rc == WR_OK) rc = wr_capture_restore(p, off, err);
     }
     if (rc == WR_OK && !last.file[0]) rc = preflight(p, err);
     if (rc == WR_OK) rc = wr_capture_start(p, &last, err);

@@ -11,12 +11,12 @@
 #define STATUS_EVERY_MS 250
 #define STATUS_MAX_BYTES (64u << 20)
 
-static const char *phase_text(phase p) {
-    switch (p) {
+static const char *state_text(const target *t) {
+    switch (t->phase) {
     case PHASE_LOAD: return "loading";
     case PHASE_REPLAY: return "replaying";
     case PHASE_WAIT: return "waiting";
-    default: return "streaming";
+    default: return t->due ? "due" : "streaming";
     }
 }
 
@@ -45,10 +45,15 @@ void wr_status_tables(wr_pipeline *p) {
         }
         WR_AUTO char *lake = wr_asprintf("%s.%s", t->ns, t->name);
         cJSON_AddStringToObject(o, "table", lake ? lake : t->name);
-        cJSON_AddStringToObject(o, "state", phase_text(t->phase));
+        cJSON_AddStringToObject(o, "state", state_text(t));
         add_u64(o, "rows", h.rows), add_u64(o, "files", h.data_files), add_u64(o, "bytes", h.data_bytes), add_u64(o, "deleted_rows", h.deleted_rows);
         add_u64(o, "inserts", h.inserts), add_u64(o, "updates", h.updates), add_u64(o, "deletes", h.deletes), add_u64(o, "anomalies", h.anomalies);
         if (!t->merged && t->nmembers && !t->members[0]->schema->nkey) cJSON_AddBoolToObject(o, "no_key", true);
+        bool hides = false;
+        for (int k = 0; k < t->nmembers; k++) hides |= t->members[k]->hides_changes;
+        if (hides) cJSON_AddBoolToObject(o, "no_cascade_events", true);
+        int64_t left = t->next_load_us - wr_mono_us();
+        if (t->due && t->phase == PHASE_STREAM) add_u64(o, "load_in_ms", left > 0 ? (uint64_t)left / 1000 : 0);
         anomalies += h.anomalies;
         cJSON_AddItemToArray(list, o);
     }
@@ -80,7 +85,7 @@ void wr_pipeline_get_status(wr_pipeline *p, wr_pipeline_status *ret) {
     const char *q = p->tables_json;
     for (; q && (q = strstr(q, "\"state\":\"")); q += 9) {
         s.tables++;
-        s.tables_loading += !strncmp(q + 9, "loading", 7) || !strncmp(q + 9, "replaying", 9);
+        s.tables_loading += !strncmp(q + 9, "loading", 7) || !strncmp(q + 9, "replaying", 9) || !strncmp(q + 9, "due\"", 4);
         s.tables_waiting += !strncmp(q + 9, "waiting", 7);
     }
     s.rows_loaded = __atomic_load_n(&p->load_rows, __ATOMIC_RELAXED);

@@ -17,6 +17,7 @@ typedef struct wr_applier_env {
     wr_my_types types;
     wr_flavor flavor;
     bool gtid;                   /* positions carry a GTID set when the start has one */
+    bool native_fk;              /* MySQL since 9.6 with innodb_native_foreign_keys: cascades are not logged, as before */
     wr_xa_spool *spool;          /* NULL: an XA transaction is an error */
     wr_stream_stats *stats;      /* may be NULL */
     void *ctx;                   /* of the two below */

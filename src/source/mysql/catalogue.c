@@ -109,6 +109,7 @@ void wr_catalogue_rollback(wr_catalogue *c) {
     c->now = c->saved;
     c->saved = (wr_entries){0};
     c->next_id = c->saved_next_id;
+    c->generation++;
     c->touched = false;
     c->stale = !index_all(c); /* without memory for the index, names are looked up one by one */
 }
@@ -164,6 +165,7 @@ wr_code wr_catalogue_put_(wr_catalogue *c, wr_my_table *t, bool away, wr_err *er
         c->now.e[at] = e;
     } else c->now.e[c->now.n++] = e;
     if (t->id >= c->next_id) c->next_id = t->id + 1;
+    c->generation++;
     return WR_OK;
 }
 
@@ -172,6 +174,7 @@ void wr_catalogue_remove_(wr_catalogue *c, uint32_t id) {
     if (at < 0) return;
     wr_entry *e = c->now.e[at];
     unindex(c, e);
+    c->generation++;
     memmove(&c->now.e[at], &c->now.e[at + 1], (size_t)(c->now.n - at - 1) * sizeof *c->now.e);
     c->now.n--;
     entry_unref(e);
@@ -200,6 +203,8 @@ void wr_catalogue_free(wr_catalogue *c) {
     if (c->temporary) wr_map_free(c->temporary, NULL);
     wr_free(c);
 }
+
+uint64_t wr_catalogue_generation(const wr_catalogue *c) { return c->generation; }
 
 void wr_catalogue_set_next_id(wr_catalogue *c, uint32_t next_table_id) {
     if (next_table_id > c->next_id) c->next_id = next_table_id;

@@ -37,6 +37,11 @@ void wr_catalogue_free(wr_catalogue *c);
  * no such table. Needs only SELECT on the tables concerned. */
 wr_code wr_catalogue_read_server(MYSQL *m, const wr_capture *capture, wr_my_types types, wr_flavor flavor, const char *db, const char *name,
                                  wr_my_table ***ret_tables, int *ret_n, wr_err *err);
+/* Adds to the tables of read_server those that are not captured and whose changes reach a captured one by foreign keys, possibly through others: without columns,
+ * not captured, with their own foreign keys. */
+wr_code wr_catalogue_read_parents(MYSQL *m, const wr_capture *capture, wr_flavor flavor, wr_my_table ***tables, int *n, wr_err *err);
+/* The foreign keys of t (db, name) as the server has them now; none when it is not there or not to be seen. */
+wr_code wr_catalogue_read_fks(MYSQL *m, wr_flavor flavor, wr_my_table *t, wr_err *err);
 /* Same columns, types, charsets, labels, key, in the same order (ids and versions aside). On no, why (may be NULL) names the first difference. */
 bool wr_my_table_same(const wr_my_table *a, const wr_my_table *b, char *why, size_t why_cap);
 
@@ -48,6 +53,8 @@ void wr_catalogue_commit(wr_catalogue *c);
 void wr_catalogue_rollback(wr_catalogue *c);
 /* The server was restarted at this place of the binlog (a format description event with a creation time): its temporary tables are gone. */
 void wr_catalogue_server_started(wr_catalogue *c);
+/* Rises with every change of what is known: what was looked up before may be out of date. */
+uint64_t wr_catalogue_generation(const wr_catalogue *c);
 void wr_catalogue_set_next_id(wr_catalogue *c, uint32_t next_table_id);
 wr_code wr_catalogue_restore(wr_catalogue *c, const wr_ddl *ddl, wr_err *err);
 wr_code wr_catalogue_each(wr_catalogue *c, wr_code (*fn)(void *ctx, const wr_my_table *t, wr_err *err), void *ctx, wr_err *err);

@@ -26,6 +26,7 @@ struct wr_catalogue {
     wr_map *by_name;     /* "db\0name" -> wr_entry of `now` */
     bool stale;          /* by_name could not be built (memory): look through `now` */
     uint32_t next_id;
+    uint64_t generation;
     bool touched;        /* `saved` is what the last commit left */
     wr_entries saved;
     uint32_t saved_next_id;

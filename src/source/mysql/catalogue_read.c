@@ -5,7 +5,7 @@
 #include <strings.h>
 
 #include "catalogue.h"
-#include "ddl_type.h"
+#include "fk.h"
 #include "weir/base/map.h"
 #include "weir/base/mem.h"
 
@@ -190,13 +190,35 @@ static wr_code on_key(void *ctx, MYSQL_ROW row, unsigned long *lengths, unsigned
     return WR_OK;
 }
 
-static bool changes_rows(const char *rule) { return rule && (strcmp(rule, "CASCADE") == 0 || strncmp(rule, "SET ", 4) == 0); }
-
+/* ------------------------------------------------------------------ foreign keys */
+/* Who may only SELECT sees no rules in information_schema on MariaDB: which tables have foreign keys is asked there, the rest is in SHOW CREATE TABLE. */
 static wr_code on_fk(void *ctx, MYSQL_ROW row, unsigned long *lengths, unsigned ncols, wr_err *err) {
     reading *r = ctx;
     wr_my_table *t = row[0] ? wr_map_get(r->by_name, wr_slice_str(row[0])) : NULL;
-    if (t && (changes_rows(row[1]) || changes_rows(row[2]))) t->fk_cascade_child = true;
+    if (t) t->fk_cascade_child = true; /* that it has any: until wr_my_table_finish */
     return WR_OK;
+}
+
+typedef struct shown { wr_my_table *t; const wr_ddl_server *sv; } shown;
+
+static wr_code on_create(void *ctx, MYSQL_ROW row, unsigned long *lengths, unsigned ncols, wr_err *err) {
+    shown *s = ctx;
+    return ncols > 1 && row[1] ? wr_my_fks_from_create(s->t, row[1], s->sv, err) : WR_OK;
+}
+
+/* A table that is gone, or that we may not see, has none. */
+static wr_code read_fks(MYSQL *m, const wr_ddl_server *sv, wr_my_table *t, wr_err *err) {
+    shown s = {.t = t, .sv = sv};
+    WR_AUTO_BUF wr_buf name = WR_BUF_INIT;
+    wr_my_quote_name(&name, t->db);
+    wr_buf_u8(&name, '.');
+    wr_my_quote_name(&name, t->name);
+    const char *text = wr_buf_cstr(&name);
+    if (!text) return wr_nomem(err, "query", 256);
+    wr_code rc = wr_my_query(m, on_create, &s, err, "SHOW CREATE TABLE %s", text);
+    unsigned no = rc == WR_OK ? 0 : mysql_errno(m);
+    if (no == 1146 || no == 1049 || no == 1142 || no == 1044 || no == 1347) wr_err_clear(err), rc = WR_OK;
+    return rc;
 }
 
 /* ------------------------------------------------------------------ one database */
@@ -229,7 +251,9 @@ static wr_code read_database(reading *r, MYSQL *m, int from, int upto, const cha
     if (rc == WR_OK)
         rc = wr_my_query(m, on_key, r, err, "SELECT TABLE_NAME, SEQ_IN_INDEX, COLUMN_NAME FROM information_schema.STATISTICS WHERE TABLE_SCHEMA = %s%s AND INDEX_NAME = 'PRIMARY'", db, name);
     if (rc == WR_OK)
-        rc = wr_my_query(m, on_fk, r, err, "SELECT TABLE_NAME, UPDATE_RULE, DELETE_RULE FROM information_schema.REFERENTIAL_CONSTRAINTS WHERE CONSTRAINT_SCHEMA = %s%s", db, name);
+        rc = wr_my_query(m, on_fk, r, err, "SELECT DISTINCT TABLE_NAME FROM information_schema.KEY_COLUMN_USAGE WHERE TABLE_SCHEMA = %s%s AND REFERENCED_TABLE_NAME IS NOT NULL", db, name);
+    for (int i = from; rc == WR_OK && i < upto; i++)
+        if (r->all.t[i]->fk_cascade_child) rc = read_fks(m, &r->sv, r->all.t[i], err);
     wr_map_free(map, NULL);
     r->by_name = NULL;
     return rc;
@@ -308,5 +332,33 @@ wr_code wr_catalogue_read_server(MYSQL *m, const wr_capture *capture, wr_my_type
     }
     *ret_tables = r.all.t;
     *ret_n = r.all.n;
+    return WR_OK;
+}
+
+/* ------------------------------------------------------------------ tables between */
+wr_code wr_catalogue_read_fks(MYSQL *m, wr_flavor flavor, wr_my_table *t, wr_err *err) {
+    wr_ddl_server sv = {.is_mariadb = flavor == WR_MARIADB, .version = (uint32_t)mysql_get_server_version(m)};
+    return read_fks(m, &sv, t, err);
+}
+
+static bool listed_name(wr_my_table *const *t, int n, const wr_my_fk *f) {
+    for (int i = 0; i < n; i++)
+        if (wr_my_name_eq(t[i]->db, f->db) && wr_my_name_eq(t[i]->name, f->parent)) return true;
+    return false;
+}
+
+wr_code wr_catalogue_read_parents(MYSQL *m, const wr_capture *capture, wr_flavor flavor, wr_my_table ***tables, int *n, wr_err *err) {
+    for (int i = 0; i < *n; i++)
+        for (int k = 0; k < (*tables)[i]->nfks; k++) {
+            const wr_my_fk *f = &(*tables)[i]->fks[k];
+            if (!wr_my_fk_changes_rows(f) || wr_capture_matches(capture, f->db, f->parent) || listed_name(*tables, *n, f)) continue;
+            wr_my_table **l = wr_realloc(*tables, ((size_t)*n + 1) * sizeof *l), *t = wr_calloc(1, sizeof *t);
+            if (l) *tables = l;
+            if (!l || !t) return wr_free(t), wr_nomem(err, "tables", (size_t)*n * sizeof *l);
+            l[(*n)++] = t;
+            t->version = 1, t->next_col_id = 1;
+            if (!set_text(&t->db, f->db) || !set_text(&t->name, f->parent)) return wr_nomem(err, "table definition", 256);
+            WR_TRY(wr_catalogue_read_fks(m, flavor, t, err));
+        }
     return WR_OK;
 }

@@ -646,10 +646,10 @@ static wr_code check_table(check *c, const wr_my_table *t, wr_err *err) {
     if (t->fk_cascade_child && (c->mariadb || c->s->version_num < 90600))
         say(c, WR_FINDING_WARNS, "fk-cascade",
             TEXT("a foreign key with CASCADE or SET NULL changes rows of %s.%s", t->db, t->name),
-            "this server does not write such changes to the binlog: the lake keeps rows the source has deleted or "
-            "changed that way",
-            "delete and update the children in SQL (or by trigger) instead of by cascade, or compare and repair the "
-            "table from time to time");
+            "this server does not write such changes to the binlog: the lake table is read again as a whole after each "
+            "of them, and is behind until then",
+            "where the table is large and that happens often, delete and update its rows in SQL (or by trigger) instead "
+            "of by cascade; with policy.rowless_change: stop the sync ends with an error instead");
     if (t->engine && strcasecmp(t->engine, "InnoDB") != 0 && strcasecmp(t->engine, "RocksDB") != 0)
         say(c, WR_FINDING_WARNS, "engine", TEXT("%s.%s is a %s table, without transactions", t->db, t->name, t->engine),
             "a statement that fails half-way leaves rows behind, and a crash of the server may leave the table "

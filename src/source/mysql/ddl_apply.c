@@ -6,6 +6,7 @@
 
 #include "catalogue_impl.h"
 #include "ddl_edit.h"
+#include "fk.h"
 #include "value.h"
 #include "weir/base/mem.h"
 
@@ -318,7 +319,6 @@ static wr_code swap_in(apply *ap, const wr_my_table *t, const wr_my_table *s, wr
     n->like_of = n->away_of = 0;
     n->like_next = 0;
     n->doubt = 0;
-    n->fk_cascade_child = n->fk_cascade_child || t->fk_cascade_child;
     wr_ddl_rows rows = wr_ddl_judge(t, n, &f, ap->c->types, initial);
     return put_and_send(ap, WR_STEAL(n), WR_DDL_ALTER, rows, initial, NULL, NULL, err);
 }
@@ -458,7 +458,7 @@ static wr_code created_like(apply *ap, const wr_ddl_name *n, const wr_ddl_body *
     t->like_of = t->away_of = 0;
     t->like_next = 0;
     t->doubt = 0;
-    t->fk_cascade_child = false;
+    wr_my_fks_clear(t);
     t->version = 1;
     if (!set_names(ap, t, n->db, n->name)) {
         wr_my_table_free(t);
@@ -485,13 +485,33 @@ static wr_code apply_sequence(apply *ap, const wr_sql *s, wr_err *err) {
     return put_and_send(ap, t, WR_DDL_HIDDEN, WR_ROWS_KEEP, NULL, NULL, NULL, err);
 }
 
+/* A table that is not captured, under a name from which changes reached a captured one: it is a parent again when keys still refer to it. */
+static wr_code create_parent(apply *ap, const wr_ddl_name *n, wr_err *err) {
+    wr_ddl_body b;
+    wr_ddl_parse_create(ap->p, ap->st->default_db ? ap->st->default_db : "", &b);
+    wr_my_table *t = placeholder(ap, n->db, n->name);
+    if (!t) return wr_nomem(err, "table definition", sizeof *t);
+    t->id = ap->c->next_id++;
+    wr_edit_context cx = edit_context(ap, NULL);
+    wr_code rc = WR_OK;
+    if (b.engine && !set_text(&t->engine, b.engine)) rc = wr_nomem(err, "table definition", 32);
+    else if (!ap->p->bad) rc = wr_my_fks_edit(t, &b, &cx.se.sv, err);
+    else if (ap->m) rc = wr_catalogue_read_fks(ap->m, ap->c->flavor, t, err);
+    if (rc != WR_OK) return wr_my_table_free(t), rc;
+    return put_and_send(ap, t, WR_DDL_HIDDEN, WR_ROWS_KEEP, NULL, NULL, NULL, err);
+}
+
 static wr_code apply_create(apply *ap, const wr_sql *s, wr_err *err) {
     const wr_ddl_name *n = &s->names[0];
     if (s->temporary) return matters(ap, n) ? note_temporary(ap, n, err) : WR_OK;
     wr_entry *old = entry_of(ap, n);
     if (old && !old->away && s->if_not_exists && !s->or_replace) return WR_OK;
     wr_entry *base = wr_capture_names(ap->c->capture, n->db, n->name) ? NULL : wr_catalogue_base_(ap->c, n->db, n->name);
-    if (!base && !wr_capture_matches(ap->c->capture, n->db, n->name)) return old ? make_way(ap, n, err) : WR_OK;
+    if (!base && !wr_capture_matches(ap->c->capture, n->db, n->name)) {
+        if (!old) return WR_OK;
+        WR_TRY(make_way(ap, n, err));
+        return create_parent(ap, n, err);
+    }
     AUTO_TABLE wr_my_table *t = NULL;
     wr_ddl_rows rows = WR_ROWS_KEEP;
     if (base && never_swapped(n->name)) {
@@ -785,6 +805,83 @@ static wr_code apply_rename(apply *ap, const wr_sql *s, wr_err *err) {
     return rc;
 }
 
+/* ------------------------------------------------------------------ foreign keys */
+/* The entry's definition with changed keys; away and written stay as they are. Takes t over. */
+static wr_code put_keys(apply *ap, const wr_entry *e, wr_my_table *t, wr_err *err) {
+    bool away = e->away, written = e->written;
+    uint32_t id = t->id;
+    if (!t->away_of) t->version++; /* else: the record of a swap says by its version that nothing happened to the table */
+    wr_code rc = t->ncols ? wr_my_table_finish(t, ap->c->types, NULL, err) : WR_OK;
+    if (rc == WR_OK) rc = send(ap, t, t->captured ? WR_DDL_ALTER : WR_DDL_HIDDEN, WR_ROWS_KEEP, NULL, NULL, err);
+    if (rc != WR_OK) return wr_my_table_free(t), rc;
+    WR_TRY(wr_catalogue_put_(ap->c, t, away, err));
+    wr_catalogue_by_id_(ap->c, id)->written = written;
+    return WR_OK;
+}
+
+/* Keys follow their parents: pairs of names, from and to. */
+static wr_code keys_follow_rename(apply *ap, const wr_ddl_name *names, int n, wr_err *err) {
+    for (int i = 0; i < ap->c->now.n; i++) {
+        const wr_entry *e = ap->c->now.e[i];
+        AUTO_TABLE wr_my_table *t = NULL;
+        for (int k = 0; k < e->t->nfks; k++) {
+            const char *db = e->t->fks[k].db, *name = e->t->fks[k].parent;
+            bool moved = false;
+            for (int j = 0; j + 1 < n; j += 2)
+                if (same_name(ap, db, names[j].db) && same_name(ap, name, names[j].name)) db = names[j + 1].db, name = names[j + 1].name, moved = true;
+            if (!moved) continue;
+            if (!t && !(t = wr_my_table_clone(e->t))) return wr_nomem(err, "table definition", sizeof *t);
+            if (!set_text(&t->fks[k].db, db) || !set_text(&t->fks[k].parent, name)) return wr_nomem(err, "foreign key", 64);
+        }
+        if (t) WR_TRY(put_keys(ap, e, WR_STEAL(t), err));
+    }
+    return WR_OK;
+}
+
+static wr_code keys_follow_columns(apply *ap, const wr_my_table *before, const wr_my_table *after, wr_err *err) {
+    bool renamed = false;
+    for (int i = 0; i < before->ncols; i++) {
+        const wr_my_col *c = wr_my_table_find_col(after, before->cols[i].name);
+        renamed = renamed || !c || c->id != before->cols[i].id;
+    }
+    for (int i = 0; renamed && i < ap->c->now.n; i++) {
+        const wr_entry *e = ap->c->now.e[i];
+        if (!e->t->nfks) continue;
+        AUTO_TABLE wr_my_table *t = wr_my_table_clone(e->t);
+        bool any = false;
+        if (!t) return wr_nomem(err, "table definition", sizeof *t);
+        WR_TRY(wr_my_fks_rename_cols(t, before, after, &any, err));
+        if (any) WR_TRY(put_keys(ap, e, WR_STEAL(t), err));
+    }
+    return WR_OK;
+}
+
+/* Every table from which changes reach a captured one is known: those that are not captured as an entry without columns. */
+static wr_code note_parents(apply *ap, wr_err *err) {
+    for (int i = 0; i < ap->c->now.n; i++)
+        for (int k = 0; k < ap->c->now.e[i]->t->nfks; k++) {
+            const wr_my_fk *f = &ap->c->now.e[i]->t->fks[k];
+            if (!wr_my_fk_changes_rows(f) || wr_catalogue_entry_(ap->c, f->db, f->parent) || wr_catalogue_wants_(ap->c, f->db, f->parent)) continue;
+            wr_my_table *t = placeholder(ap, f->db, f->parent);
+            if (!t) return wr_nomem(err, "table definition", sizeof *t);
+            t->id = ap->c->next_id++;
+            wr_code rc = ap->m ? wr_catalogue_read_fks(ap->m, ap->c->flavor, t, err) : WR_OK;
+            if (rc != WR_OK) return wr_my_table_free(t), rc;
+            WR_TRY(put_and_send(ap, t, WR_DDL_HIDDEN, WR_ROWS_KEEP, NULL, NULL, NULL, err));
+        }
+    return WR_OK;
+}
+
+/* CREATE or ALTER of such a table. */
+static wr_code edit_keys(apply *ap, const wr_entry *e, const wr_ddl_body *b, wr_err *err) {
+    AUTO_TABLE wr_my_table *t = wr_my_table_clone(e->t);
+    if (!t) return wr_nomem(err, "table definition", sizeof *t);
+    wr_edit_context cx = edit_context(ap, NULL);
+    if (!ap->p->bad) WR_TRY(wr_my_fks_edit(t, b, &cx.se.sv, err));
+    else if (ap->m) WR_TRY(wr_catalogue_read_fks(ap->m, ap->c->flavor, t, err));
+    return wr_my_fks_same(t, e->t) ? WR_OK : put_keys(ap, e, WR_STEAL(t), err);
+}
+
 /* ------------------------------------------------------------------ ALTER TABLE */
 /* Whether anything that is recorded has changed. */
 static wr_code changed(const wr_my_table *a, const wr_my_table *b, bool *ret, wr_err *err) {
@@ -883,8 +980,11 @@ static wr_code alter_known(apply *ap, const wr_sql *s, wr_entry *e, const wr_ddl
     if (!initial) return wr_nomem(err, "table definition", (size_t)t->ncols);
     wr_ddl_rows rows = old->captured ? wr_ddl_judge(old, t, &f, ap->c->types, initial) : WR_ROWS_KEEP;
     if (!old->captured && (f.reshaped || f.rows_lost || f.stored_again)) t->doubt |= WR_MY_DOUBT_RESHAPED;
-    if (rename) return rename_after(ap, &s->names[0], &rename->table, t, rows, initial, err);
-    return put_altered(ap, old, WR_STEAL(t), rows, initial, err);
+    AUTO_TABLE wr_my_table *after = wr_my_table_clone(t);
+    if (!after) return wr_nomem(err, "table definition", sizeof *after);
+    if (rename) WR_TRY(rename_after(ap, &s->names[0], &rename->table, t, rows, initial, err));
+    else WR_TRY(put_altered(ap, old, WR_STEAL(t), rows, initial, err));
+    return keys_follow_columns(ap, old, after, err);
 }
 
 static wr_code apply_alter(apply *ap, const wr_sql *s, wr_err *err) {
@@ -895,6 +995,10 @@ static wr_code apply_alter(apply *ap, const wr_sql *s, wr_err *err) {
     wr_ddl_parse_alter(ap->p, db, &b);
     const wr_ddl_action *rename = action_of(&b, WR_ACT_RENAME_TABLE);
     if (e && e->away) e = NULL;
+    if (e && !e->t->ncols) {
+        WR_TRY(edit_keys(ap, e, &b, err));
+        e = entry_of(ap, n);
+    }
     if (e && e->t->ncols) WR_TRY(alter_known(ap, s, e, &b, err));
     else if (rename) {
         mover m = {.from = *n, .to = rename->table};
@@ -909,7 +1013,9 @@ static wr_code apply_alter(apply *ap, const wr_sql *s, wr_err *err) {
     for (int i = 0; i < b.n; i++)
         if (b.a[i].kind == WR_ACT_EXCHANGE || b.a[i].kind == WR_ACT_PARTITION_TO_TABLE || b.a[i].kind == WR_ACT_TABLE_TO_PARTITION)
             WR_TRY(other_table(ap, &b.a[i], e ? e->t : NULL, err));
-    return WR_OK;
+    wr_ddl_name pair[2] = {*n};
+    if (rename) pair[1] = rename->table;
+    return rename ? keys_follow_rename(ap, pair, 2, err) : WR_OK;
 }
 
 /* An action on a table from outside ALTER TABLE: CREATE INDEX, DROP INDEX, REPAIR TABLE. */
@@ -988,9 +1094,7 @@ static wr_code apply_routine(apply *ap, const wr_sql *s, wr_err *err) {
 }
 
 /* ------------------------------------------------------------------ statements */
-static wr_code dispatch(apply *ap, const wr_sql *s, wr_statement_kind *ret_kind, wr_err *err) {
-    *ret_kind = WR_STMT_DDL;
-    WR_TRY(wr_catalogue_touch_(ap->c, err));
+static wr_code run_statement(apply *ap, const wr_sql *s, wr_statement_kind *ret_kind, wr_err *err) {
     switch (s->kind) {
     case WR_SQL_CREATE_TABLE: return apply_create(ap, s, err);
     case WR_SQL_CREATE_SEQUENCE: return apply_sequence(ap, s, err);
@@ -1009,6 +1113,14 @@ static wr_code dispatch(apply *ap, const wr_sql *s, wr_statement_kind *ret_kind,
     case WR_SQL_ROUTINE: return apply_routine(ap, s, err);
     default: *ret_kind = WR_STMT_IGNORED; return WR_OK;
     }
+}
+
+static wr_code dispatch(apply *ap, const wr_sql *s, wr_statement_kind *ret_kind, wr_err *err) {
+    *ret_kind = WR_STMT_DDL;
+    WR_TRY(wr_catalogue_touch_(ap->c, err));
+    WR_TRY(run_statement(ap, s, ret_kind, err));
+    if (s->kind == WR_SQL_RENAME_TABLE) WR_TRY(keys_follow_rename(ap, s->names, s->nnames, err));
+    return *ret_kind == WR_STMT_DDL && s->kind != WR_SQL_DML && s->kind != WR_SQL_ROUTINE ? note_parents(ap, err) : WR_OK;
 }
 
 static wr_statement_kind transaction_kind(wr_sql_kind k) {

@@ -1,4 +1,5 @@
 #include "ddl_edit.h"
+#include "fk.h"
 
 #include <stdlib.h>
 #include <strings.h>
@@ -149,7 +150,6 @@ static wr_code define(edit *e, const wr_ddl_column *d, wr_my_col *c) {
     else wr_ddl_default_set(c, &d->lit, &e->cx->se);
     if (!c->not_null && !c->has_default && !c->default_expr && !c->generated) c->has_default = true; /* DEFAULT NULL */
     if (d->check || d->unique || d->primary) e->f.reshaped = true;
-    if (d->fk_changes_rows) e->t->fk_cascade_child = true;
     if (d->with_versioning) e->t->versioned = true;
     return WR_OK;
 }
@@ -364,7 +364,6 @@ static wr_code other_action(edit *e, const wr_ddl_action *a) {
     case WR_ACT_ADD_CHECK: e->f.reshaped = true; return WR_OK;
     case WR_ACT_FOREIGN_KEY:
         e->f.reshaped = true;
-        e->t->fk_cascade_child = e->t->fk_cascade_child || a->flag;
         return WR_OK;
     case WR_ACT_ENGINE: return set_text(&e->t->engine, a->name) ? WR_OK : wr_nomem(e->err, "table", 32);
     case WR_ACT_PARTITION:
@@ -414,6 +413,7 @@ static wr_code run(edit *e, const wr_ddl_body *b) {
     for (int i = 0; i < b->n; i++) WR_TRY(other_action(e, &b->a[i]));
     WR_TRY(all_keys(e, b));
     WR_TRY(finish_versioning(e));
+    WR_TRY(wr_my_fks_edit(e->t, b, &e->cx->se.sv, e->err));
     if (e->n == 0) return wr_fail(e->err, WR_E_SCHEMA, WR_RETRY_NO, "no column is left");
     for (int i = 0; i < e->n; i++)
         for (int k = i + 1; k < e->n; k++)

@@ -456,25 +456,41 @@ static void default_in(wr_parser *p, wr_ddl_column *c) {
     wr_parser_skip_parens(p);
 }
 
-/* REFERENCES t (a) MATCH x ON DELETE CASCADE ON UPDATE SET NULL; *ret true when an action changes rows of this table. */
-static void references_in(wr_parser *p, bool *ret) {
-    wr_ddl_name n;
-    table_in(p, "", &n);
-    if (wr_tok_is(&p->t, '(')) wr_parser_skip_parens(p);
+/* "(a, b)" of a foreign key. */
+static void fk_parts(wr_parser *p, wr_ddl_fk *f) {
+    int cap = 0;
+    wr_parser_next(p);
+    do {
+        const char **parts = grow(p, f->parts, f->nparts, &cap, sizeof *parts);
+        if (!parts || !name_in(p, &parts[f->nparts])) return;
+        f->parts = parts;
+        f->nparts++;
+    } while (wr_parser_punct(p, ','));
+    wr_parser_need_punct(p, ')');
+}
+
+/* REFERENCES t (a) MATCH x ON DELETE CASCADE ON UPDATE SET NULL, behind REFERENCES; NULL = no memory. */
+static const wr_ddl_fk *references_in(wr_parser *p, const char *name) {
+    wr_ddl_fk *f = wr_arena_zalloc(p->lx.arena, sizeof *f);
+    if (!f) return out_of_memory(p), NULL;
+    f->name = name;
+    table_in(p, "", &f->parent);
+    if (wr_tok_is(&p->t, '(')) fk_parts(p, f);
     for (;;) {
         if (wr_parser_word(p, "MATCH")) {
             wr_parser_next(p);
             continue;
         }
-        if (!wr_tok_word(&p->t, "ON")) return;
+        if (!wr_tok_word(&p->t, "ON")) return f;
         wr_tok next = wr_parser_peek(p);
-        if (!wr_tok_word(&next, "DELETE") && !wr_tok_word(&next, "UPDATE")) return;
+        if (!wr_tok_word(&next, "DELETE") && !wr_tok_word(&next, "UPDATE")) return f;
+        uint8_t *rule = wr_tok_word(&next, "DELETE") ? &f->on_delete : &f->on_update;
         wr_parser_next(p);
         wr_parser_next(p);
-        if (wr_parser_word(p, "CASCADE")) *ret = true;
-        else if (wr_parser_word(p, "SET")) wr_parser_next(p), *ret = true;
+        if (wr_parser_word(p, "CASCADE")) *rule = MY_RULE_CASCADE;
+        else if (wr_parser_word(p, "SET")) wr_parser_next(p), *rule = MY_RULE_SET;
         else if (wr_parser_word(p, "NO")) wr_parser_next(p);
-        else if (!wr_parser_word(p, "RESTRICT")) return;
+        else if (!wr_parser_word(p, "RESTRICT")) return f;
     }
 }
 
@@ -544,7 +560,12 @@ static bool attribute_in(wr_parser *p, wr_ddl_column *c) {
         if (wr_tok_is(&p->t, '(')) wr_parser_skip_parens(p);
         return c->check = true;
     }
-    if (wr_parser_word(p, "REFERENCES")) return references_in(p, &c->fk_changes_rows), true;
+    if (wr_parser_word(p, "REFERENCES")) {
+        wr_ddl_fk *f = (wr_ddl_fk *)(uintptr_t)references_in(p, NULL);
+        if (f) f->inlined = true;
+        c->references = f;
+        return true;
+    }
     if (wr_tok_word(&p->t, "WITH") || wr_tok_word(&p->t, "WITHOUT")) {
         wr_tok next = wr_parser_peek(p);
         if (!wr_tok_word(&next, "SYSTEM")) return false;
@@ -646,10 +667,12 @@ static void key_parts(wr_parser *p, wr_ddl_action *a) {
 static bool key_in(wr_parser *p, wr_ddl_body *b) {
     if (p->t.kind != WR_TOK_WORD) return false;
     bool named = wr_tok_word(&p->t, "CONSTRAINT");
+    const char *name = NULL;
     if (named) {
         static const char *const kinds[] = {"PRIMARY", "UNIQUE", "FOREIGN", "CHECK"};
         wr_parser_next(p);
-        if (wr_tok_words(&p->t, kinds, 4) < 0) wr_parser_next(p); /* its name */
+        if_not_exists(p);
+        if (wr_tok_words(&p->t, kinds, 4) < 0) name = p->t.text, wr_parser_next(p);
     }
     if (wr_tok_word(&p->t, "PRIMARY")) {
         wr_parser_next(p);
@@ -664,9 +687,15 @@ static bool key_in(wr_parser *p, wr_ddl_body *b) {
     else if (wr_parser_word(p, "CHECK")) act(p, b, WR_ACT_ADD_CHECK);
     else if (wr_tok_word(&p->t, "FOREIGN")) {
         wr_ddl_action *a = act(p, b, WR_ACT_FOREIGN_KEY);
-        while (p->t.kind != WR_TOK_END && !wr_tok_word(&p->t, "REFERENCES")) wr_parser_next(p);
+        wr_parser_next(p);
+        wr_parser_need_word(p, "KEY");
+        a->if_exists = if_not_exists(p);
+        const char *index = NULL;
+        if (!wr_tok_is(&p->t, '(')) name_in(p, &index);
+        if (!name && p->lx.is_mariadb) name = index;
+        if (wr_tok_is(&p->t, '(')) wr_parser_skip_parens(p);
         wr_parser_need_word(p, "REFERENCES");
-        references_in(p, &a->flag);
+        a->fk = p->bad ? NULL : references_in(p, name);
     } else if (wr_tok_word(&p->t, "INDEX") || wr_tok_word(&p->t, "KEY") || wr_tok_word(&p->t, "FULLTEXT") || wr_tok_word(&p->t, "SPATIAL") ||
                (wr_tok_word(&p->t, "VECTOR") && (word_follows(p, "INDEX") || word_follows(p, "KEY"))))
         act(p, b, WR_ACT_ADD_INDEX);
@@ -827,7 +856,6 @@ static void partition_names(wr_parser *p) {
 
 static void alter_drop(wr_parser *p, wr_ddl_body *b) {
     wr_ddl_action *a;
-    const char *ignored;
     if (wr_parser_word(p, "PRIMARY")) {
         wr_parser_word(p, "KEY");
         act(p, b, WR_ACT_DROP_PRIMARY);
@@ -837,8 +865,8 @@ static void alter_drop(wr_parser *p, wr_ddl_body *b) {
     } else if (wr_parser_word(p, "FOREIGN")) {
         wr_parser_need_word(p, "KEY");
         if_exists(p);
-        name_in(p, &ignored);
-        act(p, b, WR_ACT_NOTHING);
+        a = act(p, b, WR_ACT_DROP_FOREIGN_KEY);
+        name_in(p, &a->name);
     } else if (wr_tok_word(&p->t, "SYSTEM") && word_follows(p, "VERSIONING")) {
         wr_parser_next(p);
         wr_parser_next(p);
@@ -850,9 +878,11 @@ static void alter_drop(wr_parser *p, wr_ddl_body *b) {
         wr_parser_next(p);
         act(p, b, WR_ACT_NOTHING);
     } else if (wr_tok_word(&p->t, "INDEX") || wr_tok_word(&p->t, "KEY") || wr_tok_word(&p->t, "CONSTRAINT") || wr_tok_word(&p->t, "CHECK")) {
+        bool any = wr_tok_word(&p->t, "CONSTRAINT");
         wr_parser_next(p);
         bool may_miss = if_exists(p);
         a = act(p, b, WR_ACT_DROP_KEY);
+        a->flag = any;
         a->if_exists = may_miss;
         name_in(p, &a->name);
     } else {

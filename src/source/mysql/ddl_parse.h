@@ -42,9 +42,10 @@ typedef enum wr_action_kind {
     WR_ACT_SET_VISIBLE,    /* name, flag = visible */
     WR_ACT_ADD_PRIMARY,    /* parts */
     WR_ACT_DROP_PRIMARY,
-    WR_ACT_DROP_KEY,       /* name: an index or constraint; the primary key when its name is PRIMARY */
+    WR_ACT_DROP_KEY,       /* name: an index, or (flag) a constraint of any kind; the primary key when its name is PRIMARY */
     WR_ACT_ADD_UNIQUE, WR_ACT_ADD_INDEX, WR_ACT_ADD_CHECK,
-    WR_ACT_FOREIGN_KEY,    /* flag = it changes rows of this table */
+    WR_ACT_FOREIGN_KEY,    /* fk */
+    WR_ACT_DROP_FOREIGN_KEY, /* name */
     WR_ACT_RENAME_TABLE,   /* table */
     WR_ACT_CONVERT,        /* charset (NULL = the database's default), collation */
     WR_ACT_CHARSET,        /* the table's default: charset, collation */
@@ -59,6 +60,14 @@ typedef enum wr_action_kind {
     WR_ACT_NOTHING,        /* known, and of no consequence */
 } wr_action_kind;
 
+typedef struct wr_ddl_fk {
+    const char *name;        /* of the constraint, NULL = the server makes one */
+    wr_ddl_name parent;      /* db "" = that of the table itself */
+    const char **parts; int nparts;
+    bool inlined;            /* in a column definition */
+    uint8_t on_delete, on_update; /* wr_my_rule */
+} wr_ddl_fk;
+
 typedef struct wr_ddl_column {
     const char *name;
     bool first;
@@ -67,7 +76,8 @@ typedef struct wr_ddl_column {
     int null_attr;           /* 0 not said, 1 NULL, 2 NOT NULL */
     bool has_default, default_expr;
     wr_ddl_lit lit;
-    bool on_update, auto_increment, primary, unique, check, fk_changes_rows;
+    bool on_update, auto_increment, primary, unique, check;
+    const wr_ddl_fk *references; /* NULL = none */
     bool generated, stored, invisible, row_start, row_end, with_versioning;
 } wr_ddl_column;
 
@@ -81,6 +91,7 @@ typedef struct wr_ddl_action {
     wr_ddl_name table;
     const char *charset, *collation;
     wr_ddl_lit lit;
+    const wr_ddl_fk *fk;
 } wr_ddl_action;
 
 typedef struct wr_ddl_body {

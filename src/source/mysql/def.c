@@ -1,6 +1,7 @@
 /* A table as the server defines it: life, JSON form, lake schema. The type policy is docs/types.md, the JSON form
  * docs/formats/mysql-def.md. */
 #include "def.h"
+#include "fk.h"
 
 #include <cjson/cJSON.h>
 #include <errno.h>
@@ -59,6 +60,7 @@ void wr_my_table_free(wr_my_table *t) {
     if (!t) return;
     for (int i = 0; i < t->ncols; i++) wr_my_col_clear(&t->cols[i]);
     wr_free(t->cols);
+    wr_my_fks_clear(t);
     wr_free(t->db);
     wr_free(t->name);
     wr_free(t->charset);
@@ -77,6 +79,8 @@ wr_my_table *wr_my_table_clone(const wr_my_table *t) {
     c->db = c->name = c->charset = c->collation = c->engine = c->db_collation = NULL;
     c->cols = NULL;
     c->ncols = 0;
+    c->fks = NULL;
+    c->nfks = 0;
     c->schema = t->schema ? wr_schema_ref(t->schema) : NULL;
     c->lake_col = NULL;
     bool ok = copy_str(&c->db, t->db) && copy_str(&c->name, t->name) && copy_str(&c->charset, t->charset) &&
@@ -88,6 +92,7 @@ wr_my_table *wr_my_table_clone(const wr_my_table *t) {
         for (int i = 0; ok && i < t->ncols; i++)
             if ((ok = wr_my_col_copy(&c->cols[i], &t->cols[i]))) c->ncols = i + 1;
     }
+    ok = ok && wr_my_fks_copy(c, t);
     if (ok && t->lake_col) {
         c->lake_col = wr_malloc((size_t)t->ncols * sizeof *c->lake_col + 1);
         ok = c->lake_col;
@@ -208,6 +213,7 @@ wr_code wr_my_table_finish(wr_my_table *t, wr_my_types types, const bool *add_in
             l->initial.s.p = bytes.p ? bytes.p + at[i] : (const uint8_t *)"";
     }
     lake_key(t, lake_col, cols);
+    t->fk_cascade_child = wr_my_fks_change_rows(t);
     wr_schema *schema;
     wr_code rc = wr_schema_new(cols, nlake, t->version, &schema, err);
     if (rc != WR_OK) return wr_err_in(err, "table %s.%s", t->db ? t->db : "?", t->name ? t->name : "?");
@@ -283,6 +289,24 @@ static void put_col(wr_buf *b, const wr_my_col *c) {
     wr_buf_u8(b, '}');
 }
 
+static const char *const rule_names[] = {[MY_RULE_NONE] = "none", [MY_RULE_CASCADE] = "cascade", [MY_RULE_SET] = "set"};
+#define RULES ((int)(sizeof rule_names / sizeof *rule_names))
+
+static void put_fk(wr_buf *b, const wr_my_fk *f, bool first) {
+    wr_buf_printf(b, first ? "{\"db\":" : ",{\"db\":");
+    put_json_str(b, f->db);
+    put_text(b, "parent", f->parent);
+    put_text(b, "name", f->name);
+    put_text(b, "on_delete", rule_names[f->on_delete]);
+    put_text(b, "on_update", rule_names[f->on_update]);
+    wr_buf_printf(b, ",\"columns\":[");
+    for (int i = 0; i < f->ncols; i++) {
+        if (i) wr_buf_u8(b, ',');
+        put_json_str(b, f->cols[i]);
+    }
+    wr_buf_printf(b, "]}");
+}
+
 wr_code wr_my_table_to_json(const wr_my_table *t, wr_buf *b, wr_err *err) {
     wr_buf_printf(b, "{\"format\":%d,\"id\":%u", DEF_JSON_VERSION, t->id);
     wr_buf_printf(b, ",\"version\":%u,\"next_col_id\":%d", t->version, t->next_col_id);
@@ -293,11 +317,13 @@ wr_code wr_my_table_to_json(const wr_my_table *t, wr_buf *b, wr_err *err) {
     put_text(b, "engine", t->engine);
     put_flag(b, "captured", t->captured);
     put_flag(b, "versioned", t->versioned);
-    put_flag(b, "fk_cascade_child", t->fk_cascade_child);
     put_num(b, "like_of", t->like_of);
     put_num(b, "like_next", t->like_next);
     put_num(b, "away_of", t->away_of);
     put_num(b, "doubt", t->doubt);
+    if (t->nfks) wr_buf_printf(b, ",\"foreign_keys\":[");
+    for (int i = 0; i < t->nfks; i++) put_fk(b, &t->fks[i], i == 0);
+    if (t->nfks) wr_buf_u8(b, ']');
     wr_buf_printf(b, ",\"columns\":[");
     for (int i = 0; i < t->ncols; i++) {
         if (i) wr_buf_u8(b, ',');
@@ -432,6 +458,39 @@ static void rd_col(reader *r, wr_my_col *c) {
     if (!r->bad && !fits_kind(c)) r->bad = "length";
 }
 
+static uint8_t rd_rule(reader *r, const char *name) {
+    const cJSON *j = field(r, name);
+    for (int k = 0; cJSON_IsString(j) && k < RULES; k++)
+        if (strcmp(rule_names[k], j->valuestring) == 0) return (uint8_t)k;
+    r->bad = name;
+    return MY_RULE_NONE;
+}
+
+static void rd_fks(reader *r, wr_my_table *t) {
+    const cJSON *list = field(r, "foreign_keys"), *j, *c;
+    if (list && !cJSON_IsArray(list)) r->bad = "foreign_keys";
+    cJSON_ArrayForEach(j, list) {
+        reader fr = {.o = j};
+        wr_my_fk *f = wr_my_fk_new(t);
+        if (!f) {
+            r->nomem = true;
+            return;
+        }
+        f->name = rd_text(&fr, "name", false);
+        f->db = rd_text(&fr, "db", true);
+        f->parent = rd_text(&fr, "parent", true);
+        f->on_delete = rd_rule(&fr, "on_delete");
+        f->on_update = rd_rule(&fr, "on_update");
+        cJSON_ArrayForEach(c, field(&fr, "columns")) {
+            if (!cJSON_IsString(c)) fr.bad = "columns";
+            else if (!wr_my_fk_add_col(f, c->valuestring)) fr.nomem = true;
+        }
+        if (fr.bad) r->bad = "foreign_keys";
+        if (fr.nomem) r->nomem = true;
+        if (r->bad || r->nomem) return;
+    }
+}
+
 static wr_code wrong(wr_err *err, int col, const reader *r) {
     if (r->nomem) return wr_nomem(err, "table definition", 0);
     if (col >= 0) return wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "table definition JSON: column %d: field %s is wrong", col, r->bad);
@@ -460,11 +519,11 @@ wr_code wr_my_table_from_json(wr_slice json, wr_my_types types, wr_my_table **re
     t->engine = rd_text(&r, "engine", false);
     t->captured = rd_flag(&r, "captured");
     t->versioned = rd_flag(&r, "versioned");
-    t->fk_cascade_child = rd_flag(&r, "fk_cascade_child");
     t->like_of = (uint32_t)rd_num(&r, "like_of", 0, UINT32_MAX);
     t->like_next = (int32_t)rd_num(&r, "like_next", 0, INT32_MAX);
     t->away_of = (uint32_t)rd_num(&r, "away_of", 0, UINT32_MAX);
     t->doubt = (uint8_t)rd_num(&r, "doubt", 0, 3);
+    rd_fks(&r, t);
     const cJSON *list = field(&r, "columns");
     int n = cJSON_IsArray(list) ? cJSON_GetArraySize(list) : -1;
     if (n < 0 || n > COLS_MAX) r.bad = "columns";

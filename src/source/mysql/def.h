@@ -35,6 +35,16 @@ typedef struct wr_my_col {
     int key_ord;              /* 1.. in the PRIMARY KEY */
 } wr_my_col;
 
+typedef enum wr_my_rule { MY_RULE_NONE = 0 /* RESTRICT, NO ACTION */, MY_RULE_CASCADE, MY_RULE_SET /* NULL or DEFAULT */ } wr_my_rule;
+
+/* A foreign key of the table. Those that change no rows are kept as well: the server numbers the names it makes over all of them. */
+typedef struct wr_my_fk {
+    char *name;               /* of the constraint; NULL = made by the server, and not known */
+    char *db, *parent;        /* the table it refers to */
+    char **cols; int ncols;   /* that table's columns; none = not known */
+    uint8_t on_delete, on_update; /* wr_my_rule */
+} wr_my_fk;
+
 typedef enum wr_my_doubt {
     WR_MY_DOUBT_TOOL = 1,     /* nothing shows that a known tool copies the rows */
     WR_MY_DOUBT_RESHAPED = 2, /* keys, partitions, checks: a tool's INSERT IGNORE may have left rows out */
@@ -50,14 +60,15 @@ typedef struct wr_my_table {
     char *db_collation;       /* the database's default when the table was read from the server, NULL = not known; not persisted */
     bool captured;            /* matches the patterns and is no shadow table */
     bool versioned;           /* MariaDB WITH SYSTEM VERSIONING */
-    bool fk_cascade_child;    /* a foreign key with CASCADE/SET NULL changes its rows without row events on some servers */
     wr_my_col *cols; int ncols;
+    wr_my_fk *fks; int nfks;  /* fk.h; also of tables without columns here: those between a captured table and one whose changes reach it */
     /* Remembered tables (captured = false), see README.md "Online schema change": */
     uint32_t like_of;         /* captured table whose column ids this one shares (CREATE ... LIKE), 0 = none */
     int32_t like_next;        /* ids below it are the shared ones */
     uint32_t away_of;         /* this is captured table `away_of` under a helper's name, in the middle of a swap; 0 = no */
     uint8_t doubt;            /* wr_my_doubt: its rows may differ from those of like_of in more than its columns, so a swap needs a reload */
     /* derived, made by wr_my_table_finish: */
+    bool fk_cascade_child;    /* a foreign key with CASCADE/SET NULL changes its rows, without row events on some servers */
     wr_schema *schema;        /* lake schema; columns in table order without hidden ones */
     int *lake_col;            /* [ncols] index into schema or -1 */
 } wr_my_table;

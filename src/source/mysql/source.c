@@ -75,6 +75,14 @@ static wr_code ask_identity(wr_source *s, MYSQL *m, wr_err *err) {
     return s->identity ? WR_OK : wr_fail(err, WR_E_SERVER, WR_RETRY_NO, "the server does not tell who it is");
 }
 
+static wr_code ask_foreign_keys(wr_source *s, MYSQL *m, wr_err *err) {
+    if (s->flavor != WR_MYSQL || s->version_num < 90600) return WR_OK;
+    WR_AUTO char *on = NULL;
+    WR_TRY(wr_my_scalar(m, &on, err, "SELECT @@global.innodb_native_foreign_keys"));
+    s->native_fk = on && (strcmp(on, "1") == 0 || strcasecmp(on, "ON") == 0);
+    return WR_OK;
+}
+
 static wr_code ask_names(wr_source *s, MYSQL *m, wr_err *err) {
     WR_AUTO char *mode = NULL;
     WR_TRY(wr_my_scalar(m, &mode, err, "SELECT @@lower_case_table_names"));
@@ -98,6 +106,7 @@ static wr_code open_on(wr_source *s, const wr_source_options *o, wr_err *err) {
     wr_code rc = ask_flavor(s, m, err);
     if (rc == WR_OK) rc = ask_identity(s, m, err);
     if (rc == WR_OK) rc = ask_names(s, m, err);
+    if (rc == WR_OK) rc = ask_foreign_keys(s, m, err);
     wr_my_disconnect(m);
     if (rc != WR_OK) return rc;
     return wr_catalogue_new(s->capture, s->types, s->flavor, &s->catalogue, err);
@@ -122,6 +131,25 @@ const char *wr_source_identity(const wr_source *s) { return s->identity; }
 bool wr_source_captures(const wr_source *s, const char *db, const char *name) { return wr_capture_matches(s->capture, db, name); }
 
 wr_code wr_source_restore(wr_source *s, const wr_ddl *ddl, wr_err *err) { return wr_catalogue_restore(s->catalogue, ddl, err); }
+
+wr_code wr_source_forget(wr_source *s, uint32_t next_table_id, wr_err *err) {
+    wr_catalogue *c;
+    WR_TRY(wr_catalogue_new(s->capture, s->types, s->flavor, &c, err));
+    wr_catalogue_set_next_id(c, next_table_id);
+    wr_catalogue_free(s->catalogue);
+    s->catalogue = c;
+    return WR_OK;
+}
+
+bool wr_source_hides_changes(const wr_source *s, const char *def) {
+    wr_my_table *t;
+    wr_err ignored = WR_ERR_INIT;
+    if (s->flavor == WR_MYSQL && s->version_num >= 90600 && !s->native_fk) return false;
+    if (!def || wr_my_table_from_json(wr_slice_str(def), s->types, &t, &ignored) != WR_OK) return false;
+    bool yes = t->fk_cascade_child;
+    wr_my_table_free(t);
+    return yes;
+}
 
 typedef struct each_table {
     wr_code (*fn)(void *ctx, const wr_ddl *ddl, wr_err *err);

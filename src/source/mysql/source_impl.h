@@ -14,6 +14,7 @@ struct wr_source {
     uint32_t version_num;         /* 101119, 90704 */
     char *version;
     char *identity;
+    bool native_fk;               /* MySQL since 9.6: innodb_native_foreign_keys=ON, so cascades are not logged */
     bool gtid;                    /* MySQL: gtid_mode=ON; MariaDB: always */
     uint32_t server_id;
     char *pipeline_name;

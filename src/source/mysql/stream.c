@@ -107,7 +107,7 @@ __attribute__((cold, noinline)) static wr_code dump_failed(stream *st, const wr_
     }
     if (strcasestr(says, "max_allowed_packet")) {
         wr_fail(err, WR_E_SERVER, WR_RETRY_NO, "the server cannot send an event: %s", says);
-        return wr_err_cure(err, "raise max_allowed_packet on the source (1G is fine)");
+        return wr_err_cure(err, "raise max_allowed_packet on the source (1G is fine); when it is high already, the position is not where an event begins: read the captured tables again");
     }
     if (strcasestr(says, "could not find first log") || strcasestr(says, "purged") || strcasestr(says, "> file size") || strcasestr(says, "impossible position") ||
         strcasestr(says, "could not open log file") || strcasestr(says, "could not find GTID state") || strcasestr(says, "not in the master's binlog") ||
@@ -349,7 +349,7 @@ wr_code wr_source_stream(wr_source *s, const wr_pos *from, const wr_stream_sink 
     wr_code rc = WR_OK;
     if (s->spool_dir) rc = wr_xa_spool_open(s->spool_dir, from, &st.spool, err);
     wr_applier_env env = {.sink = sink, .catalogue = s->catalogue, .types = s->types, .flavor = s->flavor, .gtid = s->gtid, .spool = st.spool,
-                          .stats = &s->stats, .ctx = &st, .connection = aux_connection, .hunt = hunt};
+                          .native_fk = s->native_fk, .stats = &s->stats, .ctx = &st, .connection = aux_connection, .hunt = hunt};
     if (rc == WR_OK) rc = wr_applier_new(&env, from, &st.applier, err);
     if (rc == WR_OK) rc = open_dump(&st, from, err);
     if (rc == WR_OK) rc = run(&st, from, err);

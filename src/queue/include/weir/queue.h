@@ -33,7 +33,7 @@ typedef struct wr_queue_options { /* zero means default */
     wr_queue_codec codec;
 } wr_queue_options;
 
-typedef enum wr_record_kind { WR_REC_CHANGE = 1, WR_REC_DDL = 2 } wr_record_kind;
+typedef enum wr_record_kind { WR_REC_CHANGE = 1, WR_REC_DDL = 2, WR_REC_STALE = 3 /* u32 table, slice why: it changed without row events */ } wr_record_kind;
 
 /* Opens or creates the folder. A torn tail (unfinished block or transaction) is cut off; damage in the middle is
  * WR_E_CORRUPT and names segment file, byte and the way out. */
