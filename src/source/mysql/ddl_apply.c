@@ -280,6 +280,7 @@ static wr_code remember(apply *ap, const wr_my_table *t, const char *db, const c
         return wr_nomem(err, "table definition", sizeof *r);
     }
     r->id = ap->c->next_id++;
+    r->version = 1; /* and no other: it was not changed under its new name */
     r->captured = false;
     r->like_of = away ? t->id : 0;
     r->like_next = t->next_col_id;
@@ -675,6 +676,7 @@ static wr_code come_back(apply *ap, mover *x, wr_err *err) {
     char why[8];
     bool same = wr_my_table_same(t, x->def, why, sizeof why) && x->def->doubt == 0;
     WR_TRY(drop_and_send(ap, e->t, err));
+    if (!same) x->def->doubt |= WR_MY_DOUBT_RESHAPED; /* and its rows passed by since */
     if (!same) return swap_in(ap, t, x->def, err);
     return wr_catalogue_put_(ap->c, WR_STEAL(t), false, err); /* not away any more */
 }
