@@ -51,12 +51,12 @@ class Bench:
         self.latency_s, self.timeout = env("LATENCY_SECONDS", 30), env("TIMEOUT", 900)
         self.work = Path(tempfile.mkdtemp(prefix="weir-bench-", dir=os.environ.get("BENCH_DIR") or None))
         self.server = instance(self.flavor, self.work / "server", owned=True, cnf=self.server_options())
-        self.lines, self.failed, self.want = [], [], {}
+        self.lines, self.failed, self.want, self.profiles = [], [], {}, 0
         self.stamp = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def server_options(self):
         log = {"innodb_redo_log_capacity": "1G"} if self.flavor == "mysql" else {"innodb_log_file_size": "1G"}
-        return {"innodb_buffer_pool_size": env("BUFFER_POOL", "2G"), "binlog_cache_size": "1M", **log}
+        return {"innodb_buffer_pool_size": env("BUFFER_POOL", "2G"), "binlog_cache_size": "1M", "innodb_io_capacity": 20000, "innodb_io_capacity_max": 40000, **log}
 
     # ---- helpers
     def say(self, text=""):
@@ -104,7 +104,7 @@ class Bench:
         log = open(weir.dir / "run.log", "ab")
         mark = log.tell()
         with log, Stretch(self.server) as s:
-            argv = [self.work / "measure", self.timeout, report, BINARY, *args[:1], "-c", weir.file, *args[1:]]
+            argv = [self.work / "measure", self.timeout, report, *self.profiler(), BINARY, *args[:1], "-c", weir.file, *args[1:]]
             status = subprocess.run([str(a) for a in argv], stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=weir.env).returncode
         if status:
             text = (weir.dir / "run.log").read_bytes()[mark:].decode(errors="replace")
@@ -113,6 +113,15 @@ class Bench:
         cpu = r["user_s"] + r["sys_s"]
         return {"wall_s": r["wall_s"], "cpu_s": round(cpu, 2), "user_s": r["user_s"], "sys_s": r["sys_s"], "peak_mb": max(r["maxrss_mb"], r["hwm_mb"]),
                 "maxrss_mb": r["maxrss_mb"], "hwm_mb": r["hwm_mb"], "anon_mb": r["anon_mb"], "switches": r["switches"] + r["preempted"], **s.facts(cpu)}
+
+    def profiler(self):
+        """BENCH_PROFILE=FOLDER: a perf.data of each measured run; its figures then include perf's own cost"""
+        folder = os.environ.get("BENCH_PROFILE")
+        if not folder:
+            return []
+        self.profiles += 1
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        return ["perf", "record", "-q", "-F", "999", "--call-graph", "fp", "-o", f"{folder}/{self.profiles}.data"]
 
     def lake_files(self, weir):
         n, data, total = {}, 0, 0
@@ -176,7 +185,9 @@ class Bench:
         [(n,)] = s.sql("SELECT COUNT(*) FROM orders", db=DB)
         assert n == self.rows, f"{n} rows were loaded of {self.rows}"
         (self.work / "orders.tsv").unlink()
-        wait_until(lambda: int(s.sql("SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_pages_dirty'")[0][1]) < 2000, 60, "dirty pages written", 0.5)
+        s.sql("SET GLOBAL innodb_max_dirty_pages_pct = 0")             # writes the load's pages now instead of during the first runs
+        wait_until(lambda: int(s.sql("SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_pages_dirty'")[0][1]) < 500, 120, "the load's pages written", 0.5)
+        s.sql("SET GLOBAL innodb_max_dirty_pages_pct = 90")
         [(version,)] = s.sql("SELECT VERSION()")
         weir_version = subprocess.run([BINARY, "version"], capture_output=True, text=True).stdout.strip().splitlines()
         git = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()

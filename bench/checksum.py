@@ -1,7 +1,7 @@
 """Equality of a source table and its lake table by checksums that do not depend on order, computed by the server and by DuckDB.
 
 Per column: how many values are not null; for numbers and times the sum and the sum weighted by `id mod 1013`; for texts the
-sum of the first 60 bits of MD5(id:value). For whole rows: the sum of the first 60 bits of MD5 over all values."""
+sum of the first 60 bits of SHA-256(id:value). For whole rows: the sum of the first 60 bits of SHA-256 over all values."""
 import threading
 
 import duckdb
@@ -16,8 +16,8 @@ SOURCE_CONNECTIONS = 2
 
 def expressions(server):
     """-> [(what, SQL)]; for the server or for DuckDB"""
-    def md5(text):
-        return f"CAST(CONV(LEFT(MD5({text}), 15), 16, 10) AS UNSIGNED)" if server else f"('0x' || left(md5({text}), 15))::UBIGINT"
+    def hashed(text):
+        return f"CAST(CONV(LEFT(SHA2({text}, 256), 15), 16, 10) AS UNSIGNED)" if server else f"('0x' || left(sha256({text}), 15))::UBIGINT"
 
     def number(c, kind):
         if kind == "time":
@@ -36,14 +36,14 @@ def expressions(server):
         out.append((f"{c}: values", f"COUNT({c})"))
         if kind == "text":
             joined = f"CONCAT(id, ':', {c})" if server else f"id::VARCHAR || ':' || {c}"
-            out.append((f"{c}: MD5", f"SUM({md5(joined)})"))
+            out.append((f"{c}: SHA-256", f"SUM({hashed(joined)})"))
             continue
         v = number(c, kind)
         w = weight if server or kind == "decimal" else "(id % 1013)::HUGEINT"
         out += [(f"{c}: sum", f"SUM({v})"), (f"{c}: weighted", f"SUM(({v}) * {w})")]
     whole = ", ".join(f"COALESCE({text(c, k)}, '-')" for c, k in COLUMNS.items())
     joined = f"CONCAT_WS('|', {whole})"
-    out.append(("whole rows: MD5", f"SUM({md5(joined)})"))
+    out.append(("whole rows: SHA-256", f"SUM({hashed(joined)})"))
     return out
 
 
@@ -77,7 +77,7 @@ def of_lake(lake, ns, table, reader):
     tbl = lake.table(ns, table)
     if reader == "duckdb":
         con = duckdb_connection()
-        # With its file cache DuckDB 1.5.5 applies one deletion vector of a Puffin file to other data files than its own.
+        # With its file cache DuckDB up to 1.5.5 can read one deletion vector of a Puffin file in place of another (duckdb-iceberg pull request 1182).
         con.execute("SET enable_external_file_cache = false")
         row = con.execute(query + f"iceberg_scan('{tbl.metadata_location}')").fetchone()
     else:
