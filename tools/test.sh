@@ -14,7 +14,8 @@ out=$PWD/build/test-results
 rm -rf "$out" && mkdir -p "$out"
 ctest --test-dir build --output-on-failure --no-tests=ignore --output-junit "$out/unit.xml"
 [ $# -gt 0 ] || set -- tests/integration
-.venv/bin/python -m pytest -q --junitxml="$out/integration.xml" "$@"
+# Most of a test's time is waiting for commits: a few workers, each with servers of its own, shorten the run.
+.venv/bin/python -m pytest -q -n "${WEIR_JOBS:-3}" --dist worksteal --junitxml="$out/integration.xml" "$@"
 rc=$?
 [ $rc -le 1 ] || echo "pytest ended with status $rc" >&2
 
