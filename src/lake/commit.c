@@ -2,7 +2,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include "table.h"
+#include "weir/base/clock.h"
 #include "weir/base/fault.h"
+#include "weir/base/log.h"
 #include "weir/base/mem.h"
 
 #define MAX_KV 8
@@ -138,6 +140,37 @@ bool wr_lake_dirty(const wr_lake *l) {
 
 uint64_t wr_lake_pending_bytes(const wr_lake *l) { return l->pending_total; }
 
+/* ------------------------------------------------------------------ old snapshots */
+/* Catalog and tables disagree from here on, and only the catalog knows. */
+static wr_code note_unknown(wr_lake *l, wr_code rc, const wr_err *err) {
+    if (rc != WR_OK && rc != WR_E_CONFLICT && err->retry == WR_RETRY_AFTER_RELOAD) l->unknown = true;
+    return rc;
+}
+
+static wr_code expire(wr_table *t, wr_err *err) {
+    wr_lake *l = t->lake;
+    int step = (l->snapshots_max - l->snapshots_min) / 6, before = wr_ice_snapshot_count(t->ice);
+    if (step < 1) step = 1;
+    wr_ice_expire x = {.older_than_us = wr_now_us() - l->snapshot_age_us, .keep = l->snapshots_min, .at_least = step};
+    if (before > l->snapshots_max) x.older_than_us = INT64_MAX;
+    wr_ice_edit edit = {.table = t->ice, .ref = WR_ICE_MAIN, .no_snapshot = true, .expire = &x};
+    wr_code rc = wr_ice_commit(l->catalog, l->state, &edit, 1, NULL, err);
+    t->expire_at = wr_ice_snapshot_count(t->ice) + step;
+    return rc;
+}
+
+/* At most one table, so that no commit waits long. Nothing depends on it: what fails is looked at again later. */
+static void expire_one(wr_lake *l) {
+    for (int i = 0; i < l->ntables; i++) {
+        wr_table *t = l->tables[i];
+        int n = wr_ice_snapshot_count(t->ice);
+        if (t->create || n <= l->snapshots_min || n < t->expire_at) continue;
+        wr_err err = WR_ERR_INIT;
+        if (note_unknown(l, expire(t, &err), &err) != WR_OK) wr_log(WR_LOG_DEBUG, "snapshots of %s.%s stay for now: %s", t->ns, t->name, err.msg);
+        return;
+    }
+}
+
 /* ------------------------------------------------------------------ the lake's commit */
 typedef struct batch_of_edits {
     wr_ice_edit *out;
@@ -177,12 +210,6 @@ static wr_code add_edits(wr_lake *l, batch_of_edits *b, wr_err *err) {
     return WR_OK;
 }
 
-/* Catalog and tables disagree from here on, and only the catalog knows. */
-static wr_code note_unknown(wr_lake *l, wr_code rc, const wr_err *err) {
-    if (rc != WR_OK && rc != WR_E_CONFLICT && err->retry == WR_RETRY_AFTER_RELOAD) l->unknown = true;
-    return rc;
-}
-
 static wr_code refuse_unknown(const wr_lake *l, wr_err *err) {
     if (!l->unknown) return WR_OK;
     return wr_fail(err, WR_E_IO, WR_RETRY_AFTER_RELOAD, "the outcome of an earlier lake commit is unknown; the lake must be opened anew");
@@ -205,6 +232,7 @@ wr_code wr_lake_commit(wr_lake *l, uint64_t offset, const wr_pos *pos, int64_t e
     if (rc == WR_OK) rc = note_unknown(l, wr_ice_commit(l->catalog, l->state, b.out, b.n, &progress, err), err);
     for (int i = 0; rc == WR_OK && i < b.n; i++)
         if (!b.out[i].drop) adopt(&b.ed[i]);
+    if (rc == WR_OK) expire_one(l);
     pthread_mutex_unlock(&l->catalog_lock);
     if (rc != WR_OK) return wr_err_in(err, "lake commit at offset %" PRIu64, offset);
     for (int i = 0; i < l->ndropped; i++) wr_table_free(l->dropped[i].table);

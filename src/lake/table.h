@@ -44,6 +44,7 @@ struct wr_table {
     bool create;              /* not in the catalog yet */
     bool schema_dirty, rename_dirty, restart, publish;
     bool touched;             /* any change since the last commit */
+    int expire_at;            /* number of snapshots at which expiry is looked at again */
 
     /* load */
     bool loading;
@@ -64,6 +65,8 @@ struct wr_lake {
     char *pipeline, *warehouse, *index_dir;
     int format_version;
     uint64_t file_bytes, pending_bytes;
+    int snapshots_min, snapshots_max;
+    int64_t snapshot_age_us;
     wr_state *state;
     wr_engine *engine;
     wr_ice_catalog *catalog;

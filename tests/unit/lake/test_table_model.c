@@ -64,7 +64,7 @@ static void judge(world *w) {
 /* ------------------------------------------------------------------ in one process */
 static void run(int version, uint64_t seed, uint64_t ops, bool faults) {
     static const char *const points[] = {"lake.before_data_file", "lake.before_commit", "lake.run", "ice.announced", "ice.write", "ice.synced", "ice.sql", "ice.commit",
-                                         "ice.puffin", "io.write", "io.sync", "io.write.nospc", "state.commit", "parquet_write"};
+                                         "ice.puffin", "ice.expire", "io.write", "io.sync", "io.write.nospc", "state.commit", "parquet_write"};
     world w;
     begin(&w, version, seed);
     w.faults = faults;
@@ -73,11 +73,11 @@ static void run(int version, uint64_t seed, uint64_t ops, bool faults) {
     int commits = 0, failures = 0;
     while (w.ops < ops) {
         char spec[64];
-        if (faults && w_below(&w, 400) == 0) {
+        if (faults && w_below(&w, 120) == 0) {
             snprintf(spec, sizeof spec, "%s:%d:fail", points[w_below(&w, (int)(sizeof points / sizeof *points))], 1 + w_below(&w, 12));
             wr_fault_set(spec);
         }
-        if (w_below(&w, 80) == 0) {
+        if (w_below(&w, 150) == 0) {
             w_commit(&w);
             if (!w.failed) {
                 wr_fault_set(NULL);
@@ -103,7 +103,7 @@ static void run(int version, uint64_t seed, uint64_t ops, bool faults) {
 }
 
 static uint64_t seed_of(uint64_t n) { return env_number("WEIR_MODEL_SEED", 20261129) * 1000 + n; }
-static uint64_t ops_of(void) { return env_number("WEIR_MODEL_OPS", 6000); }
+static uint64_t ops_of(void) { return env_number("WEIR_MODEL_OPS", 2500); }
 
 static void random_changes_read_back_as_made_in_format_3(void **st) { run(3, seed_of(1), ops_of(), false); }
 static void random_changes_read_back_as_made_in_format_2(void **st) { run(2, seed_of(2), ops_of(), false); }
@@ -144,7 +144,7 @@ static uint64_t progress_of(world *w) {
 
 static void kills(int version, uint64_t seed, int rounds) {
     static const char *const points[] = {"lake.before_data_file", "lake.before_commit", "lake.run", "ice.announced", "ice.write", "ice.synced", "ice.sql", "ice.commit",
-                                         "ice.committed", "ice.told", "ice.puffin", "io.write", "io.write.torn", "io.sync", "state.commit", "parquet_write"};
+                                         "ice.committed", "ice.told", "ice.expire", "ice.puffin", "io.write", "io.write.torn", "io.sync", "state.commit", "parquet_write"};
     world w;
     begin(&w, version, seed);
     uint64_t *shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -182,7 +182,7 @@ static void kills(int version, uint64_t seed, int rounds) {
     w_free(&w);
 }
 
-static int rounds_of(void) { return (int)env_number("WEIR_MODEL_KILLS", 32); }
+static int rounds_of(void) { return (int)env_number("WEIR_MODEL_KILLS", 12); }
 static void a_kill_at_any_point_leaves_all_tables_at_one_commit_in_format_3(void **st) { kills(3, seed_of(5), rounds_of()); }
 static void a_kill_at_any_point_leaves_all_tables_at_one_commit_in_format_2(void **st) { kills(2, seed_of(6), rounds_of()); }
 

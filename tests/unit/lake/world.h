@@ -144,7 +144,7 @@ static inline void w_open(world *w) {
     snprintf(warehouse, sizeof warehouse, "%s/warehouse", w->home);
     snprintf(index, sizeof index, "%s/index", w->home);
     wr_lake_options o = {.pipeline = "p", .catalog_path = catalog, .warehouse = warehouse, .index_dir = index, .format_version = w->version,
-                         .file_bytes = 40000, .pending_bytes = 90000};
+                         .file_bytes = 40000, .pending_bytes = 90000, .snapshots_min = 5, .snapshots_max = 9};
     assert_ok(wr_lake_open(&o, w->state, w->engine, &w->lake, err));
     for (int i = 0; i < W_TABLES; i++) w->t[i].lake = w->t[i].now.there ? wr_lake_table(w->lake, w->t[i].now.id) : NULL;
 }

@@ -29,6 +29,11 @@ typedef struct wr_lake_options { /* zero means default */
     int format_version;        /* 3 (default) or 2; per table at creation */
     uint64_t file_bytes;       /* a pending batch above this size (memory) is written out before the commit: 48 MiB */
     uint64_t pending_bytes;    /* the same over all tables together: 96 MiB, largest first */
+    /* Snapshots leave a table, and with them the files that only they needed, when they are older than snapshot_age_us and not among the newest
+     * snapshots_min; with more than snapshots_max also the young ones, for each makes every commit dearer. */
+    int snapshots_min;         /* 300 */
+    int snapshots_max;         /* 900 */
+    int64_t snapshot_age_us;   /* 1 h */
 } wr_lake_options;
 
 /* Opens or creates catalog and folders; loads every table that belongs to the pipeline (lazily where it can). Removes files that the
