@@ -202,7 +202,7 @@ static void run_random(const char *where) {
     server_begin(&s);
     if (s.is_mariadb) server_run(&s, "SET system_versioning_alter_history = KEEP");
     int good = 0;
-    for (int i = 0, n = rounds ? atoi(rounds) : 300; i < n; i++) {
+    for (int i = 0, n = rounds ? atoi(rounds) : 80; i < n; i++) {
         static const char *const modes[] = {"SET sql_mode = DEFAULT", "SET sql_mode = ''", "SET sql_mode = 'ALLOW_INVALID_DATES,STRICT_ALL_TABLES'"};
         static const char *const zones[] = {"SET time_zone = '+00:00'", "SET time_zone = '+05:30'", "SET time_zone = 'SYSTEM'"};
         if (rnd(8) == 0) server_run(&s, PICK(modes));
