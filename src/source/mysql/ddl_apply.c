@@ -42,6 +42,7 @@ static bool same_name(const apply *ap, const char *a, const char *b) {
 
 /* The name as the server keeps it. */
 static bool set_names(const apply *ap, wr_my_table *t, const char *db, const char *name) {
+    if (!wr_my_fks_follow_table(t, name)) return false;
     if (wr_capture_lower_case(ap->c->capture) != 1) return set_text(&t->db, db) && set_text(&t->name, name);
     WR_AUTO char *d = wr_catalogue_fold_(ap->c, db), *n = wr_catalogue_fold_(ap->c, name);
     return d && n && set_text(&t->db, d) && set_text(&t->name, n);
@@ -308,7 +309,7 @@ static wr_code swap_in(apply *ap, const wr_my_table *t, const wr_my_table *s, wr
     if (n->next_col_id < t->next_col_id) n->next_col_id = t->next_col_id;
     wr_edit_flags f = {.swapped = true, .rows_lost = !copied};
     WR_AUTO bool *initial = wr_calloc((size_t)n->ncols, sizeof *initial);
-    if (!initial || !set_text(&n->db, t->db) || !set_text(&n->name, t->name)) return wr_nomem(err, "table definition", (size_t)n->ncols);
+    if (!initial || !wr_my_fks_follow_table(n, t->name) || !set_text(&n->db, t->db) || !set_text(&n->name, t->name)) return wr_nomem(err, "table definition", (size_t)n->ncols);
     for (int i = 0; i < n->ncols && copied; i++) { /* a generated column's expression is not kept, so it cannot be compared */
         const wr_my_col *old = wr_my_table_find_col(t, n->cols[i].name);
         if (n->cols[i].generated && (!old || old->id != n->cols[i].id)) f.rows_lost = true;

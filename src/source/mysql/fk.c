@@ -73,20 +73,26 @@ bool wr_my_fks_same(const wr_my_table *a, const wr_my_table *b) {
 }
 
 /* ------------------------------------------------------------------ names */
-/* The n of x_ibfk_n, 0 when the name is of another form. */
-static unsigned made_number(const char *name) {
-    const char *at = NULL;
-    for (const char *s = name ? strstr(name, "_ibfk_") : NULL; s; s = strstr(s + 1, "_ibfk_")) at = s;
-    if (!at || !at[6] || strspn(at + 6, "0123456789") != strlen(at + 6)) return 0;
-    return (unsigned)strtoul(at + 6, NULL, 10);
+/* The n of <table>_ibfk_n, 0 when the name is of another form. */
+static unsigned made_number(const char *table, const char *name) {
+    size_t n = strlen(table);
+    if (!name || strncasecmp(name, table, n) != 0 || strncmp(name + n, "_ibfk_", 6) != 0) return 0;
+    return (unsigned)strtoul(name + n + 6, NULL, 10);
+}
+
+bool wr_my_fks_follow_table(wr_my_table *t, const char *name) {
+    for (int i = 0; t->name && i < t->nfks; i++) {
+        unsigned n = made_number(t->name, t->fks[i].name);
+        char *now = n ? wr_asprintf("%s_ibfk_%u", name, n) : NULL;
+        if (n && !now) return false;
+        if (n) wr_free(t->fks[i].name), t->fks[i].name = now;
+    }
+    return true;
 }
 
 static int find_name(const wr_my_table *t, const char *name) {
     for (int i = 0; i < t->nfks; i++)
         if (t->fks[i].name && wr_my_name_eq(t->fks[i].name, name)) return i;
-    unsigned n = made_number(name); /* made names are made anew when the table is renamed */
-    for (int i = 0; n && i < t->nfks; i++)
-        if (made_number(t->fks[i].name) == n) return i;
     return -1;
 }
 
@@ -111,7 +117,7 @@ static wr_code add_one(wr_my_table *t, const wr_ddl_fk *d, const wr_ddl_server *
     certain = certain && !(sv->is_mariadb && sv->version >= 120100); /* those make other names */
     for (int i = 0; i < t->nfks; i++) {
         certain = certain && t->fks[i].name;
-        unsigned n = made_number(t->fks[i].name);
+        unsigned n = made_number(t->name, t->fks[i].name);
         if (n > last) last = n;
     }
     wr_my_fk *f = wr_my_fk_new(t);
@@ -132,12 +138,11 @@ wr_code wr_my_fks_edit(wr_my_table *t, const wr_ddl_body *b, const wr_ddl_server
         drop_one(t, a->name, a->kind == WR_ACT_DROP_FOREIGN_KEY);
         dropped = true;
     }
-    for (int i = 0; i < b->n; i++)
-        if (b->a[i].kind == WR_ACT_FOREIGN_KEY && b->a[i].fk) WR_TRY(add_one(t, b->a[i].fk, sv, !dropped, err));
     for (int i = 0; i < b->n; i++) {
         const wr_ddl_action *a = &b->a[i];
         bool column = a->kind == WR_ACT_ADD_COLUMN || a->kind == WR_ACT_CHANGE_COLUMN;
-        if (column && a->col && a->col->references) WR_TRY(add_one(t, a->col->references, sv, !dropped, err));
+        const wr_ddl_fk *f = a->kind == WR_ACT_FOREIGN_KEY ? a->fk : column && a->col ? a->col->references : NULL;
+        if (f) WR_TRY(add_one(t, f, sv, !dropped, err));
     }
     return WR_OK;
 }

@@ -1,5 +1,5 @@
 /* Foreign keys in a table's definition, named and renamed as the servers do it (measured on MariaDB 10.11 and MySQL 9.7): a constraint without a name
- * is <table>_ibfk_<n>, n one above the highest of the table, first those that stand by themselves, then those of columns; a key follows its parent through
+ * is <table>_ibfk_<n>, n one above the highest of the table, in the order of the text; a key follows its parent through
  * every rename, whatever foreign_key_checks is.
  * Where it is not certain which key a statement drops, all that it may be stay: a key too many makes a needless load, one too few would lose changes.
  * @thread any, one at a time for one table */
@@ -17,6 +17,8 @@ bool wr_my_fks_change_rows(const wr_my_table *t);
 bool wr_my_fks_same(const wr_my_table *a, const wr_my_table *b);
 /* What the actions of a CREATE or ALTER TABLE do to the keys of t, which has db, name and engine already. */
 wr_code wr_my_fks_edit(wr_my_table *t, const wr_ddl_body *b, const wr_ddl_server *sv, wr_err *err);
+/* Before t is called `name`: what the server called after the table it calls so again. False = no memory. */
+bool wr_my_fks_follow_table(wr_my_table *t, const char *name);
 /* The keys in the text of SHOW CREATE TABLE. */
 wr_code wr_my_fks_from_create(wr_my_table *t, const char *text, const wr_ddl_server *sv, wr_err *err);
 /* Columns of the parent `before` got other names in `after`. *ret_any: something changed. */

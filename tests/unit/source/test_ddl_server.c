@@ -468,6 +468,8 @@ static wr_code on_event(void *ctx, MYSQL_ROW row, unsigned long *len, unsigned n
         }
         *o = 0;
         if (strncmp(text, "; ", 2) == 0) text += 2;
+        char *told = strncasecmp(text, "set foreign_key_checks=", 23) == 0 ? strstr(text, "; ") : NULL; /* of the event's flags, on MariaDB */
+        if (told) text = told + 2;
     }
     v->db[v->n] = db;
     v->sql[v->n++] = wr_strdup(text);
@@ -495,6 +497,24 @@ static wr_code check_remembered(void *ctx, const wr_my_table *t, wr_err *err) {
     return WR_OK;
 }
 
+/* Foreign keys in any order; names that the server made may have followed the table's. */
+static bool keys_same(const wr_my_table *a, const wr_my_table *b) {
+    bool same = a->nfks == b->nfks;
+    for (int i = 0; same && i < a->nfks; i++) {
+        const wr_my_fk *x = &a->fks[i];
+        bool found = false;
+        for (int k = 0; k < b->nfks && !found; k++) {
+            const wr_my_fk *y = &b->fks[k];
+            const char *made_x = x->name ? strstr(x->name, "_ibfk_") : NULL, *made_y = strstr(y->name, "_ibfk_");
+            found = strcmp(x->db, y->db) == 0 && strcmp(x->parent, y->parent) == 0 && x->on_delete == y->on_delete && x->on_update == y->on_update &&
+                    (!x->name || strcmp(x->name, y->name) == 0 || (made_x && made_y && strcmp(made_x, made_y) == 0)) && (x->ncols == y->ncols || x->ncols == 0);
+            for (int c = 0; found && c < x->ncols; c++) found = wr_my_name_eq(x->cols[c], y->cols[c]);
+        }
+        same = found;
+    }
+    return same;
+}
+
 static void check_all(server *s) {
     wr_my_table **t;
     int n;
@@ -513,6 +533,7 @@ static void check_all(server *s) {
         } else if (t[i]->captured) {
             there++;
             if (!mine) disagree(s, "%s.%s is not known", t[i]->db, t[i]->name);
+            else if (!keys_same(mine, t[i])) disagree(s, "%s.%s: other foreign keys", t[i]->db, t[i]->name);
             else if (!wr_my_table_same(mine, t[i], why, sizeof why)) disagree(s, "%s.%s: %s (tracked, server)", t[i]->db, t[i]->name, why);
             else {
                 s->compared++;
