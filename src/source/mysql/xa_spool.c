@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "weir/base/clock.h"
 #include "weir/base/fault.h"
 #include "weir/base/map.h"
 #include "weir/base/mem.h"
@@ -9,6 +10,7 @@
 #include "weir/io.h"
 
 #define CHUNK_BYTES ((size_t)1 << 20)
+#define DONE_KEPT_US 600000000ll
 #define CHUNK_MAX ((size_t)4000 << 20) /* one change may be as large as the server's largest row, twice */
 static const char magic_head[] = "WEIRXA01", magic_tail[] = "WEIRXAND";
 
@@ -17,12 +19,12 @@ typedef struct entry { /* a prepared transaction */
     wr_pos prepared;
 } entry;
 
-typedef struct done { char *path; wr_pos pos; } done;
+typedef struct done { char *path; int64_t at_us; /* monotonic */ } done;
 
 struct wr_xa_spool {
     char *dir;
     wr_map *prepared;      /* id -> entry */
-    done *dones; int ndones, capdones;
+    done *dones; int ndones, capdones; /* oldest first */
     /* the one being read */
     bool open;
     wr_xid xid;
@@ -144,15 +146,14 @@ static wr_code replay(wr_file *f, const char *path, uint64_t end, wr_xa_change_f
 }
 
 /* ------------------------------------------------------------------ opening */
-static wr_code done_put(wr_xa_spool *s, char *path, const wr_pos *pos, wr_err *err) { /* takes path over */
+static wr_code done_put(wr_xa_spool *s, char *path, wr_err *err) { /* takes path over */
     if (s->ndones == s->capdones) {
         int cap = s->capdones ? s->capdones * 2 : 8;
         done *d = wr_realloc(s->dones, (size_t)cap * sizeof *d);
         if (!d) return wr_free(path), wr_nomem(err, "XA transactions", (size_t)cap * sizeof *d);
         s->dones = d, s->capdones = cap;
     }
-    s->dones[s->ndones++] = (done){.path = path, .pos = *pos};
-    s->dones[s->ndones - 1].pos.gtid_set = NULL;
+    s->dones[s->ndones++] = (done){.path = path, .at_us = wr_mono_us()};
     return WR_OK;
 }
 
@@ -377,7 +378,8 @@ wr_code wr_xa_spool_commit(wr_xa_spool *s, const wr_xid *xid, const wr_pos *pos,
     if (rc != WR_OK) return wr_free(to), rc;
     entry *e = wr_map_del(s->prepared, wr_slice_str(id));
     if (e) entry_free(e);
-    WR_TRY(done_put(s, to, pos, err));
+    WR_TRY(done_put(s, to, err));
+    WR_TRY(wr_xa_spool_expire(s, DONE_KEPT_US, err));
     *ret_rows = rows;
     return WR_OK;
 }
@@ -393,19 +395,12 @@ wr_code wr_xa_spool_rollback(wr_xa_spool *s, const wr_xid *xid, wr_err *err) {
     return wr_file_remove(path, err);
 }
 
-wr_code wr_xa_spool_acknowledge(wr_xa_spool *s, const wr_pos *pos, wr_err *err) {
-    int keep = 0;
+wr_code wr_xa_spool_expire(wr_xa_spool *s, int64_t age_us, wr_err *err) {
+    int64_t before = wr_mono_us() - age_us;
+    int gone = 0;
     wr_code rc = WR_OK;
-    for (int i = 0; i < s->ndones; i++) {
-        if (rc == WR_OK && wr_pos_cmp(&s->dones[i].pos, pos) <= 0) {
-            rc = wr_file_remove(s->dones[i].path, err);
-            if (rc == WR_OK) {
-                wr_free(s->dones[i].path);
-                continue;
-            }
-        }
-        s->dones[keep++] = s->dones[i];
-    }
-    s->ndones = keep;
+    while (gone < s->ndones && s->dones[gone].at_us <= before && (rc = wr_file_remove(s->dones[gone].path, err)) == WR_OK) wr_free(s->dones[gone++].path);
+    if (gone) memmove(s->dones, s->dones + gone, (size_t)(s->ndones - gone) * sizeof *s->dones);
+    s->ndones -= gone;
     return rc;
 }

@@ -2,7 +2,7 @@
  * and restarts later. Until then the rows lie in one file each: docs/formats/xa-spool.md.
  *
  * Life of a file: written as <id>.xa.tmp while the rows arrive; <id>.xa from the moment the prepare is durable; <id>.<offset>.<number>.done
- * once its rows were handed over with the commit at that position; gone when that commit is known to be acknowledged, or at rollback.
+ * once its rows were handed over with the commit at that position; gone ten minutes later, at a start from behind that commit, or at rollback.
  * @thread stream */
 #ifndef WEIR_SOURCE_MYSQL_XA_SPOOL_H
 #define WEIR_SOURCE_MYSQL_XA_SPOOL_H
@@ -31,7 +31,8 @@ bool wr_xa_spool_has(const wr_xa_spool *s, const wr_xid *xid);
 /* Hands over the rows of a prepared transaction and marks its file as committed at `pos`. WR_E_NOTFOUND, WR_E_CORRUPT. */
 wr_code wr_xa_spool_commit(wr_xa_spool *s, const wr_xid *xid, const wr_pos *pos, wr_xa_change_fn *fn, void *ctx, uint64_t *ret_rows, wr_err *err);
 wr_code wr_xa_spool_rollback(wr_xa_spool *s, const wr_xid *xid, wr_err *err); /* an unknown one is fine */
-/* The sink has made everything up to `pos` durable: committed files up to there can go. */
-wr_code wr_xa_spool_acknowledge(wr_xa_spool *s, const wr_pos *pos, wr_err *err);
+/* Deletes the files of transactions committed more than age_us ago. What the sink took that long ago is durable by any measure; should it not
+ * be, the stream still finds the rows in the binlog. wr_xa_spool_commit does it on its own with ten minutes. */
+wr_code wr_xa_spool_expire(wr_xa_spool *s, int64_t age_us, wr_err *err);
 
 #endif
