@@ -310,9 +310,10 @@ static wr_code on_alter(wr_pipeline *p, member *m, const wr_ddl *d, wr_err *err)
     return evolve(p, t, d->rows == WR_ROWS_FILL, err);
 }
 
-static wr_code leave(wr_pipeline *p, member *m, wr_err *err) {
+/* stays: the source still has the table, it is only not captured any more. */
+static wr_code leave(wr_pipeline *p, member *m, bool stays, wr_err *err) {
     target *t = m->target;
-    bool mirror = p->o.on_drop == WR_ON_DROP_MIRROR;
+    bool mirror = p->o.on_drop == WR_ON_DROP_MIRROR && !stays;
     if (t->merged) {
         const char *shard[2] = {m->db, m->name};
         if (mirror && (t->phase == PHASE_STREAM || t->phase == PHASE_REPLAY)) WR_TRY(wr_table_delete_prefix(t->table, shard, 2, err));
@@ -335,7 +336,7 @@ static wr_code on_rename(wr_pipeline *p, member *m, const wr_ddl *d, wr_err *err
             WR_TRY(set_definition(p, m, d, err));
             return reload(p, t, err);
         }
-        WR_TRY(leave(p, m, err));
+        WR_TRY(leave(p, m, false, err));
         wr_ddl create = *d;
         create.kind = WR_DDL_CREATE, create.rows = WR_ROWS_RELOAD;
         return on_create(p, &create, err);
@@ -376,7 +377,7 @@ static wr_code on_ddl(wr_pipeline *p, const wr_queue_record *rec, wr_err *err) {
         case WR_DDL_CREATE: rc = on_create(p, &d, err); break;
         case WR_DDL_ALTER: rc = on_alter(p, m, &d, err); break;
         case WR_DDL_RENAME: rc = on_rename(p, m, &d, err); break;
-        case WR_DDL_DROP: rc = leave(p, m, err); break;
+        case WR_DDL_DROP: rc = leave(p, m, d.rows == WR_ROWS_LEFT, err); break;
         case WR_DDL_TRUNCATE: rc = on_truncate(p, m, rec->offset, err); break;
         default: rc = wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "schema event of unknown kind %u", d.kind);
         }
@@ -537,6 +538,14 @@ static bool busy(const wr_pipeline *p) {
     return false;
 }
 
+/* Tables that new patterns name have been met in the queue. */
+static bool all_joined(wr_pipeline *p) {
+    pthread_mutex_lock(&p->lock_mu);
+    bool yes = !p->joining && p->offset >= p->join_offset;
+    pthread_mutex_unlock(&p->lock_mu);
+    return yes;
+}
+
 static wr_code loop(wr_pipeline *p, wr_queue_reader *r, const wr_pos *until, wr_err *err) {
     if (p->load_wanted) WR_TRY(load(p, err));
     p->next_commit_us = wr_mono_us() + p->o.commit_every_us;
@@ -544,7 +553,7 @@ static wr_code loop(wr_pipeline *p, wr_queue_reader *r, const wr_pos *until, wr_
     for (;;) {
         /* a transaction that was begun is finished: the commit in hand */
         if (p->stop && !p->in_tx) return wr_apply_commit(p, err);
-        if (until && !p->in_tx && p->offset == p->committed_offset && !busy(p) && wr_pos_cmp(&p->pos, until) >= 0) {
+        if (until && !p->in_tx && p->offset == p->committed_offset && !busy(p) && wr_pos_cmp(&p->pos, until) >= 0 && all_joined(p)) {
             if (!due_until(p, until)) return WR_OK;
             WR_TRY(load_due(p, true, err));
             continue;

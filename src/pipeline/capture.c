@@ -33,6 +33,82 @@ static wr_code on_stale(void *ctx, uint32_t table, const char *why, wr_err *err)
     return wr_queue_append(p->queue, WR_REC_STALE, wr_buf_view(&p->enc), err);
 }
 
+/* ------------------------------------------------------------------ other patterns */
+static char *patterns_text(const wr_pipeline *p) {
+    wr_buf b = WR_BUF_INIT;
+    const wr_source_options *o = &p->o.source;
+    for (int i = 0; i < o->ncapture; i++) wr_buf_printf(&b, "+%s\n", o->capture[i]);
+    for (int i = 0; i < o->nexclude; i++) wr_buf_printf(&b, "-%s\n", o->exclude[i]);
+    char *text = wr_buf_cstr(&b) ? wr_strdup((char *)b.p) : NULL;
+    wr_buf_free(&b);
+    return text;
+}
+
+static wr_code remember_patterns(wr_pipeline *p, wr_err *err) {
+    WR_AUTO char *text = patterns_text(p);
+    return text ? wr_state_set(p->state, "source.patterns", text, err) : wr_nomem(err, "patterns", 256);
+}
+
+static wr_code first_table(void *ctx, const wr_ddl *d, wr_err *err) { return on_ddl(ctx, d, err); }
+
+/* The events so far become a transaction of their own at `pos`. */
+static wr_code end_events(wr_pipeline *p, const wr_pos *pos, wr_err *err) {
+    uint64_t offset;
+    if (!p->ddl_seq) return WR_OK;
+    WR_TRY(wr_queue_end(p->queue, pos, wr_now_us(), &offset, err));
+    p->ddl_seq = 0;
+    pthread_mutex_lock(&p->lock_mu);
+    p->join_offset = offset;
+    pthread_mutex_unlock(&p->lock_mu);
+    return WR_OK;
+}
+
+/* Who leaves does so at `pos`, who joins does so where the stream comes to join_at. The patterns count as remembered when all of that is durable: until then the next
+ * start does it again, and finds done what is done. */
+static wr_code repattern(wr_pipeline *p, const wr_pos *pos, wr_err *err) {
+    WR_TRY(wr_source_repattern(p->source, first_table, p, &p->join_at, err));
+    return end_events(p, pos, err);
+}
+
+static wr_code join(wr_pipeline *p, const wr_pos *pos, wr_err *err) {
+    WR_TRY(wr_source_join(p->source, first_table, p, err));
+    WR_TRY(end_events(p, pos, err));
+    wr_pos_clear(&p->join_at);
+    return WR_OK;
+}
+
+static wr_code settle_patterns(wr_pipeline *p, wr_err *err) {
+    WR_TRY(remember_patterns(p, err));
+    pthread_mutex_lock(&p->lock_mu);
+    p->joining = false;
+    pthread_mutex_unlock(&p->lock_mu);
+    return WR_OK;
+}
+
+/* At a position of the queue: joins exactly where that is right; a position that was missed is looked for again. */
+static wr_code join_at(wr_pipeline *p, const wr_pos *pos, wr_err *err) {
+    while (p->join_at.file[0] && wr_pos_cmp(pos, &p->join_at) >= 0) WR_TRY(wr_pos_cmp(pos, &p->join_at) == 0 ? join(p, pos, err) : repattern(p, pos, err));
+    if (p->join_at.file[0]) return WR_OK;
+    WR_TRY(wr_queue_sync(p->queue, err));
+    return settle_patterns(p, err);
+}
+
+static wr_code check_patterns(wr_pipeline *p, const wr_pos *last, wr_err *err) {
+    if (p->patterns_checked) return WR_OK;
+    WR_AUTO char *known = NULL;
+    WR_AUTO char *now = patterns_text(p);
+    if (!now) return wr_nomem(err, "patterns", 256);
+    WR_TRY(wr_state_get(p->state, "source.patterns", &known, err));
+    if (!known || !strcmp(known, now)) WR_TRY(settle_patterns(p, err));
+    else {
+        wr_log(WR_LOG_INFO, "source.capture or source.exclude is not what it was");
+        WR_TRY(repattern(p, last, err));
+        WR_TRY(join_at(p, last, err));
+    }
+    p->patterns_checked = true;
+    return WR_OK;
+}
+
 static wr_code on_commit(void *ctx, const wr_pos *pos, int64_t event_time_us, wr_err *err) {
     wr_pipeline *p = ctx;
     uint64_t offset;
@@ -44,7 +120,7 @@ static wr_code on_commit(void *ctx, const wr_pos *pos, int64_t event_time_us, wr
         wr_err_clear(&p->capture_err);
         pthread_mutex_unlock(&p->lock_mu);
     }
-    return WR_OK;
+    return p->join_at.file[0] && wr_pos_cmp(pos, &p->join_at) >= 0 ? join_at(p, pos, err) : WR_OK;
 }
 
 static wr_code drop_open(wr_pipeline *p, wr_err *err) {
@@ -118,6 +194,7 @@ static void *capture_main(void *arg) {
         wr_err_clear(&err);
         wr_code rc = wr_queue_last(p->queue, &last, &from, &err);
         int64_t began = wr_mono_us();
+        if (rc == WR_OK) rc = check_patterns(p, &from, &err);
         if (rc == WR_OK) rc = wr_source_stream(p->source, &from, &sink, &err);
         wr_pos_clear(&from);
         wr_err drop = WR_ERR_INIT;
@@ -156,14 +233,13 @@ static void *capture_main(void *arg) {
     return NULL;
 }
 
-static wr_code first_table(void *ctx, const wr_ddl *d, wr_err *err) { return on_ddl(ctx, d, err); }
-
 /* A queue that never held anything begins with one transaction: every table's definition, at the position where streaming starts. */
 static wr_code begin(wr_pipeline *p, wr_err *err) {
     wr_pos pos = {0};
     uint32_t max;
     uint64_t offset;
-    wr_code rc = wr_state_schema_max_table(p->state, &max, err);
+    wr_code rc = remember_patterns(p, err);
+    if (rc == WR_OK) rc = wr_state_schema_max_table(p->state, &max, err);
     if (rc == WR_OK) rc = wr_source_begin(p->source, max + 1, &pos, err);
     if (rc == WR_OK) rc = wr_source_each_table(p->source, first_table, p, err);
     if (rc == WR_OK) rc = wr_queue_end(p->queue, &pos, wr_now_us(), &offset, err);
@@ -175,6 +251,7 @@ static wr_code begin(wr_pipeline *p, wr_err *err) {
 
 wr_code wr_capture_start(wr_pipeline *p, const wr_pos *from, wr_err *err) {
     if (!from->file[0]) WR_TRY(begin(p, err));
+    p->joining = true; /* until the capture thread has looked at the patterns */
     if (pthread_create(&p->capture_thread, NULL, capture_main, p) != 0) return wr_fail(err, WR_E_NOMEM, WR_RETRY_NO, "no thread for capture");
     p->capture_started = true;
     return WR_OK;

@@ -86,12 +86,16 @@ struct wr_pipeline {
     bool capture_started;
     wr_buf enc;
     uint32_t ddl_seq;          /* DDL events in the open transaction */
+    bool patterns_checked;
+    wr_pos join_at;            /* tables that new patterns name join here; "" = nobody */
 
     /* shared */
     pthread_mutex_t lock_mu;   /* guards everything below */
     pthread_cond_t wake;
     bool capture_ended;
     bool reconnecting;
+    bool joining;              /* what other patterns bring may not be in the queue yet */
+    uint64_t join_offset;      /* the last transaction that brought some of it */
     wr_err capture_err;        /* why capture ended, or what it retries */
     wr_err apply_err;
     uint64_t committed_offset;

@@ -88,7 +88,7 @@ void wr_pipeline_close(wr_pipeline *p) {
     wr_routes_free(p->routes);
     wr_lock_release(p->lock);
     wr_buf_free(&p->row), wr_buf_free(&p->row2), wr_buf_free(&p->enc);
-    wr_pos_clear(&p->committed);
+    wr_pos_clear(&p->committed), wr_pos_clear(&p->join_at);
     wr_free(p->tables_json);
     wr_free(p->home), wr_free(p->warehouse);
     pthread_mutex_destroy(&p->lock_mu);

@@ -142,6 +142,13 @@ static wr_code tell(wr_applier *a, int64_t event_us, wr_err *err) {
     return WR_OK;
 }
 
+static bool must_tell(const wr_applier *a) {
+    if (!a->env.join_at || !a->env.join_at->file[0]) return false;
+    wr_pos here = {.offset = a->offset};
+    memcpy(here.file, a->file, sizeof here.file);
+    return wr_pos_cmp(&here, a->env.join_at) >= 0;
+}
+
 /* A place between transactions that is worth telling, but not at once. */
 static wr_code moved(wr_applier *a, int64_t event_us, wr_err *err) {
     if (a->searching) return WR_OK;
@@ -258,6 +265,12 @@ static wr_code give_ddl(void *ctx, const wr_ddl *d, wr_err *err) {
 }
 
 /* ------------------------------------------------------------------ XA */
+/* Other patterns may have come between the prepare and the commit: a table that is not captured any more has no changes. */
+static wr_code give_spooled(void *ctx, const wr_change *c, wr_err *err) {
+    wr_applier *a = ctx;
+    return wr_catalogue_has(a->env.catalogue, c->table) ? give_change(ctx, c, err) : WR_OK;
+}
+
 static wr_code xa_begin(wr_applier *a, const wr_xid *xid, wr_err *err) {
     if (!a->env.spool) return wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "an XA transaction, and there is no spool folder for it");
     if (a->searching && !wr_xid_eq(xid, &a->wanted)) return WR_OK; /* its rows are passed over */
@@ -337,7 +350,7 @@ static wr_code on_xa_commit(wr_applier *a, wr_slice sql, wr_err *err) {
     wr_pos pos;
     position_now(a, &pos);
     uint64_t rows = 0;
-    WR_TRY(wr_xa_spool_commit(a->env.spool, &xid, &pos, give_change, a, &rows, err));
+    WR_TRY(wr_xa_spool_commit(a->env.spool, &xid, &pos, give_spooled, a, &rows, err));
     WR_TRY(unseen_rows(a, NULL, WR_OP_DELETE, err));
     return commit_group(a, err);
 }
@@ -670,6 +683,7 @@ wr_code wr_applier_feed(wr_applier *a, wr_slice event, wr_err *err) {
         bool was_out = a->group == GROUP_NONE;
         rc = dispatch(a, false, err);
         if (rc == WR_OK && real && was_out && a->group == GROUP_NONE && !a->untold) rc = moved(a, event_time(a), err);
+        if (rc == WR_OK && real && a->group == GROUP_NONE && a->untold && must_tell(a)) rc = tell(a, a->untold_event_us, err);
     }
     if (__builtin_expect(rc != WR_OK, 0) && !a->sink_failed)
         wr_err_in(err, "binlog %s, offset %llu, event %s (type %u)", a->file[0] ? a->file : "?", (unsigned long long)a->start,

@@ -204,6 +204,11 @@ void wr_catalogue_free(wr_catalogue *c) {
     wr_free(c);
 }
 
+bool wr_catalogue_has(const wr_catalogue *c, uint32_t id) {
+    int i = index_of_id(c, id);
+    return i >= 0 && c->now.e[i]->t->captured;
+}
+
 uint64_t wr_catalogue_generation(const wr_catalogue *c) { return c->generation; }
 
 void wr_catalogue_set_next_id(wr_catalogue *c, uint32_t next_table_id) {

@@ -53,6 +53,8 @@ void wr_catalogue_commit(wr_catalogue *c);
 void wr_catalogue_rollback(wr_catalogue *c);
 /* The server was restarted at this place of the binlog (a format description event with a creation time): its temporary tables are gone. */
 void wr_catalogue_server_started(wr_catalogue *c);
+/* Whether this id is a captured table's. */
+bool wr_catalogue_has(const wr_catalogue *c, uint32_t id);
 /* Rises with every change of what is known: what was looked up before may be out of date. */
 uint64_t wr_catalogue_generation(const wr_catalogue *c);
 void wr_catalogue_set_next_id(wr_catalogue *c, uint32_t next_table_id);

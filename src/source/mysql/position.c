@@ -34,6 +34,7 @@
  * over an XA COMMIT whose XA PREPARE it has not seen.
  */
 #include "position.h"
+#include "catalogue_impl.h"
 #include "fk.h"
 
 #include <inttypes.h>
@@ -580,5 +581,94 @@ wr_code wr_source_settled(wr_source *s, wr_pos *ret_pos, wr_err *err) {
     if (rc != WR_OK) return wr_err_in(err, "finding a position up to which everything is visible");
     wr_pos_clear(ret_pos);
     *ret_pos = pos;
+    return WR_OK;
+}
+
+/* ------------------------------------------------------------------ other patterns */
+typedef wr_code ddl_fn(void *ctx, const wr_ddl *ddl, wr_err *err);
+
+void wr_source_join_clear(wr_source *s) {
+    for (int i = 0; i < s->njoin; i++) wr_my_table_free(s->join[i]);
+    wr_free(s->join);
+    s->join = NULL, s->njoin = 0;
+    wr_pos_clear(&s->join_at);
+}
+
+static wr_code tell(const wr_my_table *t, wr_ddl_kind kind, wr_ddl_rows rows, const char *why, ddl_fn *fn, void *ctx, wr_err *err) {
+    wr_ddl d;
+    WR_TRY(wr_my_table_ddl(t, kind, rows, why, &d, err));
+    wr_code rc = fn(ctx, &d, err);
+    wr_ddl_clear(&d);
+    return rc;
+}
+
+static wr_code those_who_leave(wr_source *s, ddl_fn *fn, void *ctx, wr_err *err) {
+    wr_catalogue *c = s->catalogue;
+    for (int i = c->now.n - 1; i >= 0; i--) {
+        const wr_my_table *t = c->now.e[i]->t;
+        if (!t->captured || wr_catalogue_wants_(c, t->db, t->name)) continue;
+        WR_TRY(tell(t, WR_DDL_DROP, WR_ROWS_LEFT, "source.capture and source.exclude do not name it any more", fn, ctx, err));
+        wr_catalogue_remove_(c, t->id);
+    }
+    return WR_OK;
+}
+
+/* A table whose rows are passed over. */
+static wr_code add_hidden(wr_source *s, const wr_my_table *like, bool with_keys, ddl_fn *fn, void *ctx, wr_err *err) {
+    wr_my_table *t = wr_calloc(1, sizeof *t);
+    if (!t) return wr_nomem(err, "table definition", sizeof *t);
+    bool ok = (t->db = wr_strdup(like->db)) && (t->name = wr_strdup(like->name)) && (!with_keys || wr_my_fks_copy(t, like));
+    if (!ok) return wr_my_table_free(t), wr_nomem(err, "table definition", 64);
+    WR_TRY(wr_catalogue_add(s->catalogue, t, err));
+    return tell(t, WR_DDL_HIDDEN, WR_ROWS_KEEP, NULL, fn, ctx, err);
+}
+
+wr_code wr_source_repattern(wr_source *s, ddl_fn *fn, void *ctx, wr_pos *ret_at, wr_err *err) {
+    MYSQL *m = NULL;
+    defs d = {0};
+    wr_pos at = {0};
+    wr_pos_clear(ret_at);
+    wr_source_join_clear(s);
+    WR_TRY(wr_my_connect(&s->conn, &m, err));
+    wr_code rc = begin_on(s, m, &d, &at, err);
+    wr_my_disconnect(m);
+    if (rc != WR_OK) return wr_err_in(err, "finding a position for other patterns");
+    rc = those_who_leave(s, fn, ctx, err);
+    bool any = false;
+    for (int i = 0; rc == WR_OK && i < d.n; i++) {
+        wr_my_table *t = d.t[i];
+        const wr_entry *e = wr_catalogue_entry_(s->catalogue, t->db, t->name);
+        bool joins = t->captured && !(e && e->t->captured);
+        any |= joins;
+        if (!e && (joins || !t->ncols)) rc = add_hidden(s, t, !joins, fn, ctx, err);
+        if (!joins) wr_my_table_free(t), d.t[i] = NULL;
+    }
+    if (rc == WR_OK && any) {
+        s->join = d.t, s->njoin = d.n;
+        s->join_at = at;
+        at = (wr_pos){0};
+        d = (defs){0};
+        rc = wr_pos_copy(ret_at, &s->join_at, err);
+    }
+    defs_clear(&d);
+    wr_pos_clear(&at);
+    return rc;
+}
+
+wr_code wr_source_join(wr_source *s, ddl_fn *fn, void *ctx, wr_err *err) {
+    for (int i = 0; i < s->njoin; i++) {
+        wr_my_table *t = s->join[i];
+        const wr_entry *e = t ? wr_catalogue_entry_(s->catalogue, t->db, t->name) : NULL;
+        if (!t || (e && e->t->captured)) continue; /* made or renamed in the stream meanwhile */
+        if (e) {
+            uint32_t id = e->t->id;
+            WR_TRY(tell(e->t, WR_DDL_DROP, WR_ROWS_KEEP, NULL, fn, ctx, err));
+            wr_catalogue_remove_(s->catalogue, id);
+        }
+        s->join[i] = NULL; /* taken over, on failure too */
+        WR_TRY(wr_catalogue_add(s->catalogue, t, err));
+        WR_TRY(tell(t, WR_DDL_CREATE, WR_ROWS_RELOAD, "source.capture and source.exclude name it now", fn, ctx, err));
+    }
+    wr_source_join_clear(s);
     return WR_OK;
 }

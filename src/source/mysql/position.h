@@ -18,4 +18,6 @@ wr_code wr_my_mariadb_snapshot(const wr_source *s, MYSQL *m, wr_pos *ret_pos, wr
  * tests. */
 wr_code wr_my_parse_owned(const char *owned, wr_buf *ret, wr_err *err);
 
+void wr_source_join_clear(wr_source *s);
+
 #endif

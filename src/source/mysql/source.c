@@ -23,6 +23,7 @@ void wr_source_close(wr_source *s) {
     wr_free(s->identity);
     wr_free(s->pipeline_name);
     wr_free(s->spool_dir);
+    wr_source_join_clear(s);
     wr_catalogue_free(s->catalogue);
     wr_capture_free(s->capture);
     pthread_mutex_destroy(&s->budget_lock);

@@ -21,6 +21,8 @@ struct wr_source {
     char *spool_dir;
     wr_my_types types;
     wr_capture *capture;
+    wr_my_table **join; int njoin; /* @thread stream: tables that join at join_at; entries taken over are NULL */
+    wr_pos join_at;               /* "" = nobody */
     wr_catalogue *catalogue;      /* @thread stream */
     uint64_t rows_per_second;     /* snapshot budget, 0 = none */
     pthread_mutex_t budget_lock;  /* guards the next two */

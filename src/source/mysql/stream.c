@@ -349,7 +349,7 @@ wr_code wr_source_stream(wr_source *s, const wr_pos *from, const wr_stream_sink 
     wr_code rc = WR_OK;
     if (s->spool_dir) rc = wr_xa_spool_open(s->spool_dir, from, &st.spool, err);
     wr_applier_env env = {.sink = sink, .catalogue = s->catalogue, .types = s->types, .flavor = s->flavor, .gtid = s->gtid, .spool = st.spool,
-                          .native_fk = s->native_fk, .stats = &s->stats, .ctx = &st, .connection = aux_connection, .hunt = hunt};
+                          .native_fk = s->native_fk, .join_at = &s->join_at, .stats = &s->stats, .ctx = &st, .connection = aux_connection, .hunt = hunt};
     if (rc == WR_OK) rc = wr_applier_new(&env, from, &st.applier, err);
     if (rc == WR_OK) rc = open_dump(&st, from, err);
     if (rc == WR_OK) rc = run(&st, from, err);

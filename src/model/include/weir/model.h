@@ -165,6 +165,7 @@ typedef enum wr_ddl_rows {
     WR_ROWS_KEEP = 0, /* nothing: metadata only */
     WR_ROWS_FILL,     /* added columns have `initial` values: old rows get them by rewriting */
     WR_ROWS_RELOAD,   /* the source must be read again: its rows changed without row events */
+    WR_ROWS_LEFT,     /* WR_DDL_DROP only: the table is still there and not captured any more; what the lake has of it stays */
 } wr_ddl_rows;
 
 typedef struct wr_ddl {

@@ -74,6 +74,12 @@ wr_code wr_source_restore(wr_source *s, const wr_ddl *ddl, wr_err *err);
 /* The captured and hidden tables of the catalogue as WR_DDL_CREATE (rows RELOAD for captured ones) and WR_DDL_HIDDEN. @stream */
 wr_code wr_source_each_table(wr_source *s, wr_code (*fn)(void *ctx, const wr_ddl *ddl, wr_err *err), void *ctx, wr_err *err);
 
+/* The patterns are not those with which the catalogue was made. Captured tables that match no longer leave it: fn gets WR_DDL_DROP with WR_ROWS_LEFT. Those that
+ * match now join at *ret_at, a position as wr_source_begin gives one: the stream tells exactly this position, and wr_source_join is for then; until then their rows are
+ * passed over (fn gets WR_DDL_HIDDEN) unless they are created in the stream. *ret_at "none": nobody joins. Without a stream, or in its sink.commit. @stream */
+wr_code wr_source_repattern(wr_source *s, wr_code (*fn)(void *ctx, const wr_ddl *ddl, wr_err *err), void *ctx, wr_pos *ret_at, wr_err *err);
+/* fn gets WR_DDL_CREATE with WR_ROWS_RELOAD of each table that joins. Without a stream, or in its sink.commit, at that position. @stream */
+wr_code wr_source_join(wr_source *s, wr_code (*fn)(void *ctx, const wr_ddl *ddl, wr_err *err), void *ctx, wr_err *err);
 /* Whether rows of the table that `def` describes may change without row events (wr_stream_sink.stale). @any */
 bool wr_source_hides_changes(const wr_source *s, const char *def);
 
