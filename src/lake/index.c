@@ -7,7 +7,7 @@
 #include "weir/base/mem.h"
 #include "weir/io.h"
 
-#define FANOUT 4 /* runs of one size class before they are merged */
+#define FANOUT 8 /* runs of one size class before they are merged */
 
 struct wr_index {
     wr_key_plan plan;        /* form and fingerprint only */

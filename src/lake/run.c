@@ -50,16 +50,6 @@ static inline int key_cmp(wr_key a, wr_key b) {
     return a.lo < b.lo ? -1 : a.lo > b.lo;
 }
 
-/* ------------------------------------------------------------------ Bloom filter: 32-byte blocks */
-wr_probe wr_run_probe(wr_key k) {
-    static const uint32_t salts[8] = {0x47b6137bu, 0x44974d91u, 0x8824ad5bu, 0xa2b7289du, 0x705495c7u, 0x2df1424bu, 0x9efc4947u, 0x5c6bfb31u};
-    uint64_t h = (k.lo ^ k.hi * 0x9E3779B97F4A7C15ull);
-    h ^= h >> 31, h *= 0x7fb5d329728ea185ull, h ^= h >> 27, h *= 0x81dadef4bc2dd44dull;
-    wr_probe p = {.key = k, .hash = h ^ h >> 33};
-    for (int i = 0; i < 8; i++) p.bits[i / 2] |= UINT64_C(1) << (((uint32_t)p.hash * salts[i] >> 27) + (i % 2 ? 32 : 0));
-    return p;
-}
-
 /* ------------------------------------------------------------------ sorting */
 static int cmp_entries(const void *a, const void *b) {
     const wr_run_entry *x = a, *y = b;

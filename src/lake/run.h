@@ -29,7 +29,14 @@ uint64_t wr_run_seek(const wr_run *r, wr_key key);
 /* A key as the Bloom filters want it: which block of a filter (its hash, scaled by the number of blocks), and which bits there, one in each
  * of 8 32-bit words. The same for all runs, so that a look-up works it out once. */
 typedef struct wr_probe { wr_key key; uint64_t hash, bits[4]; } wr_probe;
-wr_probe wr_run_probe(wr_key key);
+static inline wr_probe wr_run_probe(wr_key k) {
+    uint64_t h = (k.lo ^ k.hi * 0x9E3779B97F4A7C15ull);
+    h ^= h >> 31, h *= 0x7fb5d329728ea185ull, h ^= h >> 27, h *= 0x81dadef4bc2dd44dull, h ^= h >> 33;
+    uint64_t m = h * 0xd6e8feb86659fd93ull; /* five bits of it for each word */
+    wr_probe p = {.key = k, .hash = h};
+    for (int i = 0; i < 4; i++) p.bits[i] = UINT64_C(1) << (m >> (24 + 10 * i) & 31) | UINT64_C(1) << (32 + (m >> (29 + 10 * i) & 31));
+    return p;
+}
 
 static inline const uint64_t *wr_run_block(const wr_run *r, uint64_t hash) { return r->bloom + (uint64_t)((__uint128_t)hash * r->bloom_blocks >> 64) * 4; }
 static inline bool wr_run_spans(const wr_run *r, wr_key key) {
