@@ -12,7 +12,7 @@ cmake --build build || fail "the build failed"
 
 out=$PWD/build/test-results
 rm -rf "$out" && mkdir -p "$out"
-ctest --test-dir build --output-on-failure --no-tests=ignore --output-junit "$out/unit.xml"
+ctest --test-dir build -j "$(nproc)" --output-on-failure --no-tests=ignore --output-junit "$out/unit.xml"
 [ $# -gt 0 ] || set -- tests/integration
 # Most of a test's time is waiting for commits: a few workers, each with servers of its own, shorten the run.
 .venv/bin/python -m pytest -q -n "${WEIR_JOBS:-3}" --dist worksteal --junitxml="$out/integration.xml" "$@"
