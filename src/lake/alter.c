@@ -7,11 +7,13 @@ typedef struct rewrite {
     wr_table *t;
     const wr_schema *schema;
     const wr_key_plan *plan;
-    wr_index *index;           /* of the new files */
-    const wr_data_file *file;  /* that is read */
+    wr_index *index;          /* of the new files */
+    const wr_data_file *file; /* that is read */
     wr_batch *batch;
-    wr_key *keys; uint32_t cap;
-    wr_sealed *out; uint32_t nout;
+    wr_key *keys;
+    uint32_t cap;
+    wr_sealed *out;
+    uint32_t nout;
 } rewrite;
 
 static void rewrite_clear(rewrite *w) {
@@ -104,7 +106,8 @@ static wr_code fill(wr_table *t, const wr_schema *schema, wr_key_plan *plan, wr_
 
 static bool has_rows(const wr_table *t) { return t->nfiles > t->nfree || (t->batch && wr_batch_live_rows(t->batch)); }
 
-/* What cannot be done by metadata and rewriting; said before anything has changed, for the caller may load the table anew instead. */
+/* What cannot be done by metadata and rewriting; said before anything has changed, for the caller may load the table
+ * anew instead. */
 static wr_code check_alter(const wr_table *t, const wr_schema *s, bool fills, wr_err *err) {
     char a[32], b[32];
     for (int i = 0; i < s->ncols; i++) {
@@ -112,10 +115,13 @@ static wr_code check_alter(const wr_table *t, const wr_schema *s, bool fills, wr
         int j = wr_schema_find_id(t->schema, c->id);
         const wr_column *old = j < 0 ? NULL : &t->schema->cols[j];
         if (old && !wr_type_eq(old->type, c->type) && !wr_type_promotes(old->type, c->type))
-            return wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "lake table %s.%s: column %s cannot change from %s to %s without reading the table again", t->ns,
-                           t->name, c->name, wr_type_name(old->type, a), wr_type_name(c->type, b));
+            return wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO,
+                           "lake table %s.%s: column %s cannot change from %s to %s without reading the table again",
+                           t->ns, t->name, c->name, wr_type_name(old->type, a), wr_type_name(c->type, b));
         if (!old && c->key_ord && has_rows(t) && !(fills && (c->has_initial || c->nullable)))
-            return wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "lake table %s.%s: old rows have no value of the new key column %s", t->ns, t->name, c->name);
+            return wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO,
+                           "lake table %s.%s: old rows have no value of the new key column %s", t->ns, t->name,
+                           c->name);
     }
     return WR_OK;
 }
@@ -150,7 +156,13 @@ wr_code wr_table_truncate(wr_table *t, wr_err *err) {
 }
 
 #define PREFIX_MAX 8
-typedef struct prefix { wr_table *t; uint32_t no; const char *const *vals; int n; const wr_schema *s; } prefix;
+typedef struct prefix {
+    wr_table *t;
+    uint32_t no;
+    const char *const *vals;
+    int n;
+    const wr_schema *s;
+} prefix;
 
 static wr_code prefix_row(void *ctx, uint64_t pos, wr_slice row, wr_err *err) {
     prefix *p = ctx;
@@ -162,12 +174,14 @@ static wr_code prefix_row(void *ctx, uint64_t pos, wr_slice row, wr_err *err) {
 }
 
 wr_code wr_table_delete_prefix(wr_table *t, const char *const *vals, int n, wr_err *err) {
-    if (n < 1 || n > PREFIX_MAX || n > t->schema->ncols) return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "a prefix of %d columns", n);
+    if (n < 1 || n > PREFIX_MAX || n > t->schema->ncols)
+        return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "a prefix of %d columns", n);
     int cols[PREFIX_MAX];
     wr_column pc[PREFIX_MAX];
     for (int i = 0; i < n; i++) {
         cols[i] = i, pc[i] = t->schema->cols[i], pc[i].key_ord = 0;
-        if (pc[i].type.kind != WR_STRING) return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "column %s of %s.%s is no text", pc[i].name, t->ns, t->name);
+        if (pc[i].type.kind != WR_STRING)
+            return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "column %s of %s.%s is no text", pc[i].name, t->ns, t->name);
     }
     WR_TRY(wr_table_open_files(t, err));
     WR_TRY(wr_table_flush(t, err));

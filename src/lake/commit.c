@@ -11,11 +11,16 @@
 
 typedef struct table_edit {
     wr_table *t;
-    wr_ice_file **added; int nadded;
-    const char **removed, **removed_refs; int nremoved;
-    wr_ice_file **deletes; int ndeletes; /* new delete files of dirty data files; owned until adopted */
-    const char *sk[MAX_KV], *sv[MAX_KV]; int ns;
-    const char *pk[MAX_KV], *pv[MAX_KV]; int np;
+    wr_ice_file **added;
+    int nadded;
+    const char **removed, **removed_refs;
+    int nremoved;
+    wr_ice_file **deletes;
+    int ndeletes; /* new delete files of dirty data files; owned until adopted */
+    const char *sk[MAX_KV], *sv[MAX_KV];
+    int ns;
+    const char *pk[MAX_KV], *pv[MAX_KV];
+    int np;
     char id[16];
 } table_edit;
 
@@ -27,7 +32,8 @@ static void edit_clear(table_edit *e) {
 /* ------------------------------------------------------------------ edits */
 static wr_code drop_dead_files(wr_table *t, wr_err *err) {
     for (uint32_t i = 0; i < t->nfiles; i++)
-        if (t->files[i].ice && t->files[i].ndead && t->files[i].ndead >= t->files[i].ice->records) WR_TRY(wr_table_remove_file(t, i, err));
+        if (t->files[i].ice && t->files[i].ndead && t->files[i].ndead >= t->files[i].ice->records)
+            WR_TRY(wr_table_remove_file(t, i, err));
     return WR_OK;
 }
 
@@ -72,7 +78,9 @@ static wr_code list_files(wr_table *t, table_edit *e, wr_err *err) {
     return WR_OK;
 }
 
-static void put_property(table_edit *e, const char *key, const char *value) { e->pk[e->np] = key, e->pv[e->np++] = value; }
+static void put_property(table_edit *e, const char *key, const char *value) {
+    e->pk[e->np] = key, e->pv[e->np++] = value;
+}
 static void put_both(table_edit *e, const char *key, const char *value) {
     e->sk[e->ns] = key, e->sv[e->ns++] = value;
     put_property(e, key, value);
@@ -93,11 +101,20 @@ static wr_code gather(wr_table *t, table_edit *e, wr_ice_edit *out, wr_err *err)
         put_property(e, "weir.table-id", e->id);
     }
     *out = (wr_ice_edit){
-        .table = t->ice, .ref = t->loading ? WR_ICE_LOAD : WR_ICE_MAIN, .restart_ref = t->restart,
-        .added = e->added, .nadded = e->nadded, .removed = e->removed, .nremoved = e->nremoved, .removed_refs = e->removed_refs,
-        .schema = t->schema_dirty ? t->schema : NULL, .set_current_schema = !t->loading,
-        .publish = t->publish, .create = t->create,
-        .new_ns = t->rename_dirty ? t->ns : NULL, .new_name = t->rename_dirty ? t->name : NULL,
+        .table = t->ice,
+        .ref = t->loading ? WR_ICE_LOAD : WR_ICE_MAIN,
+        .restart_ref = t->restart,
+        .added = e->added,
+        .nadded = e->nadded,
+        .removed = e->removed,
+        .nremoved = e->nremoved,
+        .removed_refs = e->removed_refs,
+        .schema = t->schema_dirty ? t->schema : NULL,
+        .set_current_schema = !t->loading,
+        .publish = t->publish,
+        .create = t->create,
+        .new_ns = t->rename_dirty ? t->ns : NULL,
+        .new_name = t->rename_dirty ? t->name : NULL,
     };
     /* A table without new rows needs no snapshot, but a branch keeps its info and its schema in its head. */
     bool branch = t->loading && (t->load_dirty || t->schema_dirty);
@@ -166,7 +183,8 @@ static void expire_one(wr_lake *l) {
         int n = wr_ice_snapshot_count(t->ice);
         if (t->create || n <= l->snapshots_min || n < t->expire_at) continue;
         wr_err err = WR_ERR_INIT;
-        if (note_unknown(l, expire(t, &err), &err) != WR_OK) wr_log(WR_LOG_DEBUG, "snapshots of %s.%s stay for now: %s", t->ns, t->name, err.msg);
+        if (note_unknown(l, expire(t, &err), &err) != WR_OK)
+            wr_log(WR_LOG_DEBUG, "snapshots of %s.%s stay for now: %s", t->ns, t->name, err.msg);
         return;
     }
 }
@@ -188,7 +206,8 @@ static wr_code add_edit(batch_of_edits *b, wr_table *t, const wr_dropped *d, wr_
     table_edit *e = &b->ed[b->n];
     wr_ice_edit *out = &b->out[b->n++];
     e->t = t;
-    if (d && d->how == WR_LEAVE_MIRROR) return *out = (wr_ice_edit){.table = t->ice, .ref = WR_ICE_MAIN, .drop = true}, WR_OK;
+    if (d && d->how == WR_LEAVE_MIRROR)
+        return *out = (wr_ice_edit){.table = t->ice, .ref = WR_ICE_MAIN, .drop = true}, WR_OK;
     WR_TRY(gather(t, e, out, err));
     if (d && d->how == WR_LEAVE_ASIDE) return WR_OK;
     put_both(e, "weir.offset", b->offset);
@@ -212,14 +231,16 @@ static wr_code add_edits(wr_lake *l, batch_of_edits *b, wr_err *err) {
 
 static wr_code refuse_unknown(const wr_lake *l, wr_err *err) {
     if (!l->unknown) return WR_OK;
-    return wr_fail(err, WR_E_IO, WR_RETRY_AFTER_RELOAD, "the outcome of an earlier lake commit is unknown; the lake must be opened anew");
+    return wr_fail(err, WR_E_IO, WR_RETRY_AFTER_RELOAD,
+                   "the outcome of an earlier lake commit is unknown; the lake must be opened anew");
 }
 
 wr_code wr_lake_commit(wr_lake *l, uint64_t offset, const wr_pos *pos, int64_t event_time_us, wr_err *err) {
     WR_TRY(refuse_unknown(l, err));
     if (!wr_lake_dirty(l) && offset == l->offset) return WR_OK;
     size_t max = (size_t)l->ntables + (size_t)l->ndropped + 1;
-    WR_CLEANUP(batch_clear) batch_of_edits b = {.out = wr_calloc(max, sizeof *b.out), .ed = wr_calloc(max, sizeof *b.ed)};
+    WR_CLEANUP(batch_clear)
+    batch_of_edits b = {.out = wr_calloc(max, sizeof *b.out), .ed = wr_calloc(max, sizeof *b.ed)};
     if (!b.out || !b.ed) return wr_nomem(err, "commit", max * sizeof *b.out);
     static const wr_pos nowhere;
     snprintf(b.offset, sizeof b.offset, "%" PRIu64, offset);
@@ -227,7 +248,8 @@ wr_code wr_lake_commit(wr_lake *l, uint64_t offset, const wr_pos *pos, int64_t e
     wr_pos_print(pos ? pos : &nowhere, b.place);
     pthread_mutex_lock(&l->catalog_lock);
     wr_code rc = add_edits(l, &b, err);
-    if (rc == WR_OK && WR_FAULT("lake.before_commit")) rc = wr_fail(err, WR_E_IO, WR_RETRY_SOON, "injected: lake commit");
+    if (rc == WR_OK && WR_FAULT("lake.before_commit"))
+        rc = wr_fail(err, WR_E_IO, WR_RETRY_SOON, "injected: lake commit");
     wr_ice_progress progress = {l->pipeline, offset, pos, event_time_us};
     if (rc == WR_OK) rc = note_unknown(l, wr_ice_commit(l->catalog, l->state, b.out, b.n, &progress, err), err);
     for (int i = 0; rc == WR_OK && i < b.n; i++)
@@ -247,7 +269,8 @@ static wr_code load_commit(wr_table *t, const char *info, table_edit *e, wr_err 
     wr_ice_edit out;
     WR_TRY(refuse_unknown(l, err));
     if (!t->loading || t->create)
-        return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, t->loading ? "the load of a table that is not in the catalog yet" : "no load is under way");
+        return wr_fail(err, WR_E_INVAL, WR_RETRY_NO,
+                       t->loading ? "the load of a table that is not in the catalog yet" : "no load is under way");
     WR_TRY(wr_table_load_set_info(t, info, err));
     pthread_mutex_lock(&t->load_lock);
     wr_code rc = wr_table_open_files(t, err);

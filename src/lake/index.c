@@ -10,14 +10,15 @@
 #define FANOUT 8 /* runs of one size class before they are merged */
 
 struct wr_index {
-    wr_key_plan plan;        /* form and fingerprint only */
+    wr_key_plan plan; /* form and fingerprint only */
     char *dir;
-    wr_run **runs;           /* oldest first */
+    wr_run **runs; /* oldest first */
     int n, cap;
-    uint64_t stamp;          /* for file names; atomic */
-    /* Where the last search ended: deleting many equal rows of a table without a key must not walk over all dead ones each time. */
+    uint64_t stamp; /* for file names; atomic */
+    /* Where the last search ended: deleting many equal rows of a table without a key must not walk over all dead ones
+     * each time. */
     wr_key last_key;
-    int last_run;            /* -1 = none; any change of runs resets it */
+    int last_run; /* -1 = none; any change of runs resets it */
     uint64_t last_at;
 };
 
@@ -63,7 +64,8 @@ static int mergeable(const wr_index *ix) {
     return from;
 }
 
-/* Merges the newest runs while FANOUT of them are of one class: as in any log-structured index, every entry is rewritten once per class. */
+/* Merges the newest runs while FANOUT of them are of one class: as in any log-structured index, every entry is
+ * rewritten once per class. */
 static wr_code settle(wr_index *ix, wr_err *err) {
     for (;;) {
         int from = mergeable(ix);
@@ -74,8 +76,10 @@ static wr_code settle(wr_index *ix, wr_err *err) {
         WR_TRY(wr_run_merge(&ix->plan, ix->runs + from, ix->n - from, path, &merged, err));
         for (int i = from; i < ix->n; i++) wr_run_free(ix->runs[i], true);
         ix->n = from;
-        if (merged->n) ix->runs[ix->n++] = merged;
-        else wr_run_free(merged, true);
+        if (merged->n)
+            ix->runs[ix->n++] = merged;
+        else
+            wr_run_free(merged, true);
     }
 }
 
@@ -109,7 +113,8 @@ void wr_index_drop_file(wr_index *ix, uint32_t fileno) {
             live |= r->bind[f] != WR_NO_FILE;
         }
         if (live) continue;
-        wr_run_free(r, true); /* should the removal never be committed, the next open reads the keys from the file again */
+        wr_run_free(r,
+                    true); /* should the removal never be committed, the next open reads the keys from the file again */
         memmove(ix->runs + i, ix->runs + i + 1, (size_t)(ix->n - i - 1) * sizeof *ix->runs);
         ix->n--, i--;
     }

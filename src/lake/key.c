@@ -7,15 +7,26 @@
 
 static size_t fixed_width(uint8_t kind) {
     switch (kind) {
-    case WR_BOOL: return 1;
-    case WR_INT: case WR_DATE: case WR_FLOAT: return 4;
-    case WR_LONG: case WR_TIMESTAMP: case WR_TIMESTAMPTZ: case WR_DOUBLE: return 8;
-    case WR_DECIMAL: return 16;
-    default: return 0;
+    case WR_BOOL:
+        return 1;
+    case WR_INT:
+    case WR_DATE:
+    case WR_FLOAT:
+        return 4;
+    case WR_LONG:
+    case WR_TIMESTAMP:
+    case WR_TIMESTAMPTZ:
+    case WR_DOUBLE:
+        return 8;
+    case WR_DECIMAL:
+        return 16;
+    default:
+        return 0;
     }
 }
 
-/* A key of one column behind nothing but fixed-width columns sits at the same place in every row without nulls before it. */
+/* A key of one column behind nothing but fixed-width columns sits at the same place in every row without nulls before
+ * it. */
 static void find_shortcut(wr_key_plan *p) {
     size_t at = ((size_t)p->ncols + 7) / 8;
     if (p->form != WR_KEY_U64 || p->last >= 64) return;
@@ -30,7 +41,8 @@ static void find_shortcut(wr_key_plan *p) {
 }
 
 wr_code wr_key_plan_new(const wr_schema *s, wr_key_plan **ret_plan, wr_err *err) {
-    if (s->nkey > MAX_KEY_COLS) return wr_fail(err, WR_E_LIMIT, WR_RETRY_NO, "a key of %d columns (limit %d)", s->nkey, MAX_KEY_COLS);
+    if (s->nkey > MAX_KEY_COLS)
+        return wr_fail(err, WR_E_LIMIT, WR_RETRY_NO, "a key of %d columns (limit %d)", s->nkey, MAX_KEY_COLS);
     wr_key_plan *p = wr_calloc(1, sizeof *p);
     if (!p) return wr_nomem(err, "key plan", sizeof *p);
     p->ncols = s->ncols;
@@ -54,9 +66,10 @@ wr_code wr_key_plan_new(const wr_schema *s, wr_key_plan **ret_plan, wr_err *err)
         /* a key column that may be null cannot be told from a zero by its bytes alone */
         if (!w || s->cols[c].nullable) fixed = false;
     }
-    p->form = !s->nkey ? WR_KEY_ROW
+    p->form = !s->nkey                              ? WR_KEY_ROW
               : fixed && s->nkey == 1 && width <= 8 ? WR_KEY_U64
-              : fixed && width <= 16 ? WR_KEY_FIXED : WR_KEY_HASH;
+              : fixed && width <= 16                ? WR_KEY_FIXED
+                                                    : WR_KEY_HASH;
     uint32_t form = p->form;
     uint64_t f = wr_hash64(&form, sizeof form, 1);
     if (p->form == WR_KEY_ROW)
@@ -83,7 +96,8 @@ static wr_code exact_key(const wr_key_plan *p, const wr_slice *part, const bool 
     uint8_t b[16] = {0};
     size_t at = 0;
     for (int k = 0; k < p->nkey; k++) {
-        if (null[k] || at + part[k].n > sizeof b) return wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "null in key column %d of a row", k + 1);
+        if (null[k] || at + part[k].n > sizeof b)
+            return wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "null in key column %d of a row", k + 1);
         memcpy(b + at, part[k].p, part[k].n);
         at += part[k].n;
     }

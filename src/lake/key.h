@@ -1,5 +1,6 @@
-/* Keys of rows as the index sees them: 64 exact bits for one integer-like column, 128 exact bits for fixed-width columns that fit
- * together, else XXH3-128 of the key's bytes. A table without a key uses XXH3-128 of the whole row. Private to lake.
+/* Keys of rows as the index sees them: 64 exact bits for one integer-like column, 128 exact bits for fixed-width
+ * columns that fit together, else XXH3-128 of the key's bytes. A table without a key uses XXH3-128 of the whole row.
+ * Private to lake.
  * @thread any */
 #ifndef WEIR_LAKE_KEY_H
 #define WEIR_LAKE_KEY_H
@@ -7,22 +8,24 @@
 #include "weir/base/sum.h"
 #include "weir/model.h"
 
-typedef struct wr_key { uint64_t hi, lo; } wr_key;
+typedef struct wr_key {
+    uint64_t hi, lo;
+} wr_key;
 
 typedef enum wr_key_form {
-    WR_KEY_U64 = 1,  /* hi is 0, lo the column's bits; exact */
-    WR_KEY_FIXED,    /* up to 16 bytes of fixed-width columns; exact */
-    WR_KEY_HASH,     /* hash of length-delimited key values */
-    WR_KEY_ROW,      /* no key: hash of the whole row; several rows may have it */
+    WR_KEY_U64 = 1, /* hi is 0, lo the column's bits; exact */
+    WR_KEY_FIXED,   /* up to 16 bytes of fixed-width columns; exact */
+    WR_KEY_HASH,    /* hash of length-delimited key values */
+    WR_KEY_ROW,     /* no key: hash of the whole row; several rows may have it */
 } wr_key_form;
 
 typedef struct wr_key_plan {
     wr_key_form form;
-    int ncols, last;        /* columns of a row; the last one that must be looked at */
+    int ncols, last; /* columns of a row; the last one that must be looked at */
     int nkey;
-    uint8_t *kinds;         /* [ncols] wr_kind */
-    int *ord;               /* [ncols] position in the key, -1 */
-    uint64_t fingerprint;   /* of form, key columns' ids and kinds: a run made under another plan does not fit */
+    uint8_t *kinds;       /* [ncols] wr_kind */
+    int *ord;             /* [ncols] position in the key, -1 */
+    uint64_t fingerprint; /* of form, key columns' ids and kinds: a run made under another plan does not fit */
     /* Shortcut of WR_KEY_U64: where the key is in a row whose columns up to it are not null; at 0 = there is none. */
     uint32_t at;
     uint8_t at_width, null_bytes;

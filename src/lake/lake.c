@@ -60,7 +60,8 @@ static wr_code add_ours(wr_lake *l, const char *ns, const char *name, wr_ice_tab
     wr_code rc = WR_OK;
     if (t->loading && !(t->load_info = wr_strdup(info ? info : "{}"))) rc = wr_nomem(err, "load info", 64);
     if (rc == WR_OK && wr_u64map_get(l->by_id, id)) {
-        rc = wr_fail(err, WR_E_EXISTS, WR_RETRY_NO, "the catalog has two tables for source table %u of pipeline %s", id, l->pipeline);
+        rc = wr_fail(err, WR_E_EXISTS, WR_RETRY_NO, "the catalog has two tables for source table %u of pipeline %s", id,
+                     l->pipeline);
         wr_err_cure(err, "remove the copy from the catalog");
     }
     if (rc == WR_OK) rc = load_schema(t, err);
@@ -77,7 +78,9 @@ static wr_code open_table(void *ctx, const char *ns, const char *name, const cha
         if (!in_warehouse(l, metadata_location)) return WR_OK; /* not our business */
         *err = e;
         wr_err_in(err, "lake table %s.%s", ns, name);
-        return wr_err_cure(err, "restore %s from a backup, or remove the table from the catalog so that it is loaded again", metadata_location);
+        return wr_err_cure(err,
+                           "restore %s from a backup, or remove the table from the catalog so that it is loaded again",
+                           metadata_location);
     }
     const char *id = wr_ice_property(ice, "weir.table-id");
     if (!owned_by(l, ice) || !id || wr_ice_property(ice, "weir.dropped")) return wr_ice_table_free(ice), WR_OK;
@@ -86,7 +89,12 @@ static wr_code open_table(void *ctx, const char *ns, const char *name, const cha
 }
 
 /* ------------------------------------------------------------------ the file journal after a crash */
-typedef struct sweep { wr_lake *l; wr_map *reachable; char **done; int ndone, cap; } sweep;
+typedef struct sweep {
+    wr_lake *l;
+    wr_map *reachable;
+    char **done;
+    int ndone, cap;
+} sweep;
 
 static void sweep_clear(sweep *s) {
     for (int i = 0; i < s->ndone; i++) wr_free(s->done[i]);
@@ -119,12 +127,15 @@ static wr_code mark_table(void *ctx, const char *ns, const char *name, const cha
     return rc;
 }
 
-static wr_code count_entry(void *ctx, const char *path, int64_t created_us, wr_err *err) { return ++*(int *)ctx, WR_OK; }
+static wr_code count_entry(void *ctx, const char *path, int64_t created_us, wr_err *err) {
+    return ++*(int *)ctx, WR_OK;
+}
 
 static wr_code sweep_entry(void *ctx, const char *path, int64_t created_us, wr_err *err) {
     sweep *s = ctx;
     wr_err e = WR_ERR_INIT;
-    if (!wr_map_get(s->reachable, wr_slice_str(path)) && wr_file_remove(path, &e) != WR_OK) return WR_OK; /* stays announced */
+    if (!wr_map_get(s->reachable, wr_slice_str(path)) && wr_file_remove(path, &e) != WR_OK)
+        return WR_OK; /* stays announced */
     if (s->ndone == s->cap) {
         int cap = s->cap ? s->cap * 2 : 64;
         char **d = wr_realloc(s->done, (size_t)cap * sizeof *d);
@@ -137,7 +148,8 @@ static wr_code sweep_entry(void *ctx, const char *path, int64_t created_us, wr_e
     return WR_OK;
 }
 
-/* Whatever the journal announced belongs to the last attempt to commit: either it became the head of a branch, or nobody needs it. */
+/* Whatever the journal announced belongs to the last attempt to commit: either it became the head of a branch, or
+ * nobody needs it. */
 static wr_code sweep_journal(wr_lake *l, wr_err *err) {
     int n = 0;
     WR_TRY(wr_state_file_each(l->state, count_entry, &n, err));
@@ -175,7 +187,8 @@ wr_code wr_lake_open(const wr_lake_options *o, wr_state *state, wr_engine *engin
     pthread_mutex_init(&l->catalog_lock, NULL);
     size_t n = strlen(o->warehouse);
     while (n > 1 && o->warehouse[n - 1] == '/') n--;
-    l->pipeline = wr_strdup(o->pipeline), l->warehouse = wr_strndup(o->warehouse, n), l->index_dir = wr_strdup(o->index_dir);
+    l->pipeline = wr_strdup(o->pipeline), l->warehouse = wr_strndup(o->warehouse, n),
+    l->index_dir = wr_strdup(o->index_dir);
     l->format_version = o->format_version ? o->format_version : 3;
     l->file_bytes = o->file_bytes ? o->file_bytes : 48u << 20;
     l->pending_bytes = o->pending_bytes ? o->pending_bytes : 96u << 20;
@@ -224,7 +237,9 @@ wr_code wr_lake_each(wr_lake *l, wr_code (*fn)(void *ctx, wr_table *t, wr_err *e
 }
 
 /* ------------------------------------------------------------------ names */
-static bool is_named(const wr_table *t, const char *ns, const char *name) { return !strcmp(t->ns, ns) && !strcmp(t->name, name); }
+static bool is_named(const wr_table *t, const char *ns, const char *name) {
+    return !strcmp(t->ns, ns) && !strcmp(t->name, name);
+}
 
 static wr_code aside_name(wr_lake *l, const char *ns, const char *name, char **ret, wr_err *err) {
     char stamp[32];
@@ -232,7 +247,8 @@ static wr_code aside_name(wr_lake *l, const char *ns, const char *name, char **r
     struct tm tm;
     strftime(stamp, sizeof stamp, "%Y%m%dT%H%M%SZ", gmtime_r(&now, &tm));
     for (int i = 1;; i++) {
-        WR_AUTO char *aside = i == 1 ? wr_asprintf("%s__dropped_%s", name, stamp) : wr_asprintf("%s__dropped_%s_%d", name, stamp, i);
+        WR_AUTO char *aside =
+            i == 1 ? wr_asprintf("%s__dropped_%s", name, stamp) : wr_asprintf("%s__dropped_%s_%d", name, stamp, i);
         if (!aside) return wr_nomem(err, "table name", 64);
         wr_ice_table *other;
         wr_err e = WR_ERR_INIT;
@@ -253,7 +269,8 @@ static wr_code add_dropped(wr_lake *l, wr_table *t, wr_leave how, wr_err *err) {
     return WR_OK;
 }
 
-/* Whether a commit that is being gathered takes the table's row away from its present name, or another edit of it decides. */
+/* Whether a commit that is being gathered takes the table's row away from its present name, or another edit of it
+ * decides. */
 static bool is_moving(const wr_lake *l, const wr_ice_table *ice) {
     const char *uuid = wr_ice_uuid(ice);
     for (int i = 0; i < l->ntables; i++)
@@ -285,11 +302,12 @@ static wr_code move_aside(wr_lake *l, wr_ice_table *ice, const char *ns, const c
     return rc;
 }
 
-/* The name is free, or becomes so with the next commit. A name that an active table of ours has in the catalog counts as free: whether it
- * moves is settled by the edits of the commit. */
+/* The name is free, or becomes so with the next commit. A name that an active table of ours has in the catalog counts
+ * as free: whether it moves is settled by the edits of the commit. */
 static wr_code claim_name(wr_lake *l, const char *ns, const char *name, wr_err *err) {
     for (int i = 0; i < l->ndropped; i++)
-        if (l->dropped[i].how == WR_LEAVE_KEEP && is_named(l->dropped[i].table, ns, name)) WR_TRY(rename_kept(l, l->dropped[i].table, err));
+        if (l->dropped[i].how == WR_LEAVE_KEEP && is_named(l->dropped[i].table, ns, name))
+            WR_TRY(rename_kept(l, l->dropped[i].table, err));
     wr_ice_table *other = NULL;
     wr_err e = WR_ERR_INIT;
     wr_code rc = wr_ice_load(l->catalog, ns, name, &other, &e);
@@ -301,7 +319,10 @@ static wr_code claim_name(wr_lake *l, const char *ns, const char *name, wr_err *
     wr_fail(err, WR_E_EXISTS, WR_RETRY_NO, "the catalog already has a table %s.%s, %s%s; it is left as it is", ns, name,
             owner ? "written by pipeline " : "not written by Weir", owner ? owner : "");
     wr_ice_table_free(other);
-    return wr_err_cure(err, "rename or drop that table in the catalog, or exclude %s.%s from this pipeline, or give the pipeline a home of its own", ns, name);
+    return wr_err_cure(err,
+                       "rename or drop that table in the catalog, or exclude %s.%s from this pipeline, or give the "
+                       "pipeline a home of its own",
+                       ns, name);
 }
 
 /* The catalog's connection may be in use by a load's commit. */
@@ -325,10 +346,14 @@ static wr_code make_table(wr_table *t, const wr_schema *schema, wr_err *err) {
     return wr_table_open_files(t, err);
 }
 
-wr_code wr_lake_create(wr_lake *l, uint32_t table_id, const char *ns, const char *name, const wr_schema *schema, wr_table **ret_table, wr_err *err) {
-    if (wr_u64map_get(l->by_id, table_id)) return wr_fail(err, WR_E_EXISTS, WR_RETRY_NO, "lake table for source table %u exists", table_id);
+wr_code wr_lake_create(wr_lake *l, uint32_t table_id, const char *ns, const char *name, const wr_schema *schema,
+                       wr_table **ret_table, wr_err *err) {
+    if (wr_u64map_get(l->by_id, table_id))
+        return wr_fail(err, WR_E_EXISTS, WR_RETRY_NO, "lake table for source table %u exists", table_id);
     for (int i = 0; i < l->ntables; i++)
-        if (is_named(l->tables[i], ns, name)) return wr_fail(err, WR_E_EXISTS, WR_RETRY_NO, "lake table %s.%s takes the rows of another source table", ns, name);
+        if (is_named(l->tables[i], ns, name))
+            return wr_fail(err, WR_E_EXISTS, WR_RETRY_NO, "lake table %s.%s takes the rows of another source table", ns,
+                           name);
     WR_TRY(claim_name_locked(l, ns, name, err));
     wr_table *t = new_table(l, table_id, ns, name);
     if (!t) return wr_nomem(err, "table", sizeof *t);

@@ -25,7 +25,13 @@ static void drop_sealed(wr_table *t) {
 }
 
 /* What a load begins with, made before the table is touched. */
-typedef struct beginning { char *info, *dir; wr_index *index; wr_map *by_path; wr_key_plan *plan; wr_pending *pending; } beginning;
+typedef struct beginning {
+    char *info, *dir;
+    wr_index *index;
+    wr_map *by_path;
+    wr_key_plan *plan;
+    wr_pending *pending;
+} beginning;
 
 static void beginning_clear(beginning *b) {
     wr_free(b->info), wr_free(b->dir);
@@ -46,7 +52,8 @@ static wr_code prepare(const wr_table *t, const wr_schema *schema, const char *i
 wr_code wr_table_load_begin(wr_table *t, const wr_schema *schema, const char *info, wr_err *err) {
     /* Changes to a branch, or to a table that is not there yet, go with the content that they changed. */
     if (has_changes(t) && !t->create && !t->loading)
-        return wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "%s.%s: a load begins in a transaction that has changed the table", t->ns, t->name);
+        return wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO,
+                       "%s.%s: a load begins in a transaction that has changed the table", t->ns, t->name);
     WR_CLEANUP(beginning_clear) beginning b = {0};
     WR_TRY(prepare(t, schema, info, &b, err));
     wr_schema *ref = wr_schema_ref(schema);
@@ -87,7 +94,8 @@ wr_code wr_table_publish(wr_table *t, wr_err *err) {
 /* ------------------------------------------------------------------ writers */
 wr_code wr_load_writer_new(wr_table *t, wr_load_writer **ret_writer, wr_err *err) {
     pthread_mutex_lock(&t->load_lock);
-    wr_code rc = t->loading ? wr_table_open_files(t, err) : wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "%s.%s: no load is under way", t->ns, t->name);
+    wr_code rc = t->loading ? wr_table_open_files(t, err)
+                            : wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "%s.%s: no load is under way", t->ns, t->name);
     pthread_mutex_unlock(&t->load_lock);
     WR_TRY(rc);
     wr_load_writer *w = wr_calloc(1, sizeof *w);
@@ -124,7 +132,9 @@ wr_code wr_load_writer_append(wr_load_writer *w, wr_slice row, wr_err *err) {
     return wr_batch_append(w->batch, row, err);
 }
 
-uint64_t wr_load_writer_bytes(const wr_load_writer *w) { return (w->batch ? wr_batch_bytes(w->batch) : 0) + (uint64_t)w->cap * sizeof(wr_key); }
+uint64_t wr_load_writer_bytes(const wr_load_writer *w) {
+    return (w->batch ? wr_batch_bytes(w->batch) : 0) + (uint64_t)w->cap * sizeof(wr_key);
+}
 
 wr_code wr_load_writer_seal(wr_load_writer *w, wr_err *err) {
     if (!w->batch || !wr_batch_rows(w->batch)) return WR_OK;
@@ -145,8 +155,10 @@ wr_code wr_load_writer_hand_over(wr_load_writer *w, wr_err *err) {
     uint32_t need = t->nsealed + w->nfiles;
     if (need > t->sealed_cap) {
         wr_sealed *s = wr_realloc(t->sealed, (size_t)need * 2 * sizeof *s);
-        if (s) t->sealed = s, t->sealed_cap = need * 2;
-        else rc = wr_nomem(err, "sealed files", (size_t)need * 2 * sizeof *s);
+        if (s)
+            t->sealed = s, t->sealed_cap = need * 2;
+        else
+            rc = wr_nomem(err, "sealed files", (size_t)need * 2 * sizeof *s);
     }
     if (rc == WR_OK && w->nfiles) {
         memcpy(t->sealed + t->nsealed, w->files, w->nfiles * sizeof *w->files);

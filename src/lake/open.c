@@ -4,7 +4,11 @@
 #include "weir/io.h"
 
 /* ------------------------------------------------------------------ index */
-typedef struct key_scan { wr_run_entry *e; uint64_t n, cap; const wr_key_plan *plan; } key_scan;
+typedef struct key_scan {
+    wr_run_entry *e;
+    uint64_t n, cap;
+    const wr_key_plan *plan;
+} key_scan;
 
 static wr_code scan_row(void *ctx, uint64_t pos, wr_slice row, wr_err *err) {
     key_scan *b = ctx;
@@ -29,7 +33,8 @@ static wr_code key_schema(const wr_schema *s, wr_schema **ret, wr_err *err) {
     return wr_schema_new(cols, s->nkey, s->version, ret, err);
 }
 
-static wr_code scan_file(wr_table *t, const char *local, const wr_schema *s, const wr_key_plan *plan, key_scan *b, wr_err *err) {
+static wr_code scan_file(wr_table *t, const char *local, const wr_schema *s, const wr_key_plan *plan, key_scan *b,
+                         wr_err *err) {
     wr_parquet_read_options o = {.fill_initial = true};
     b->plan = plan;
     if (!s->nkey) return wr_parquet_read(t->lake->engine, local, s, &o, scan_row, b, err);
@@ -46,7 +51,8 @@ static wr_code scan_file(wr_table *t, const char *local, const wr_schema *s, con
 }
 
 /* Reads a file's key columns (all columns when there is no key) and makes its run. */
-static wr_code index_file(wr_table *t, uint32_t no, const wr_schema *s, const wr_key_plan *plan, wr_index *ix, wr_err *err) {
+static wr_code index_file(wr_table *t, uint32_t no, const wr_schema *s, const wr_key_plan *plan, wr_index *ix,
+                          wr_err *err) {
     WR_AUTO char *local = NULL;
     WR_AUTO char *run_path = wr_index_run_path(ix);
     key_scan b = {0};
@@ -64,7 +70,13 @@ static wr_code index_file(wr_table *t, uint32_t no, const wr_schema *s, const wr
     return WR_OK;
 }
 
-typedef struct run_scan { wr_table *t; const char *dir; const wr_key_plan *plan; wr_index *ix; bool *covered; } run_scan;
+typedef struct run_scan {
+    wr_table *t;
+    const char *dir;
+    const wr_key_plan *plan;
+    wr_index *ix;
+    bool *covered;
+} run_scan;
 
 /* No entry may name a row that its data file does not have. */
 static bool rows_fit(const wr_table *t, const wr_run *run) {
@@ -99,13 +111,17 @@ static wr_code adopt_run(void *ctx, const char *name, wr_err *err) {
         wr_run_bind(run, i, (uint32_t)no - 1);
         s->covered[no - 1] = useful = true;
     }
-    if (useful) wr_index_add(s->ix, run);
-    else if (run) wr_run_free(run, true);
-    else wr_file_remove(path, &e);
+    if (useful)
+        wr_index_add(s->ix, run);
+    else if (run)
+        wr_run_free(run, true);
+    else
+        wr_file_remove(path, &e);
     return WR_OK;
 }
 
-wr_code wr_table_build_index(wr_table *t, const wr_schema *schema, const wr_key_plan *plan, wr_index **ret_index, wr_err *err) {
+wr_code wr_table_build_index(wr_table *t, const wr_schema *schema, const wr_key_plan *plan, wr_index **ret_index,
+                             wr_err *err) {
     WR_AUTO char *dir = wr_table_index_dir(t);
     WR_AUTO bool *covered = wr_calloc((size_t)t->nfiles + 1, sizeof *covered);
     wr_index *ix = NULL;
@@ -129,12 +145,14 @@ static wr_code add_deletes(wr_table *t, uint32_t no, const wr_ice_file *del, wr_
     return rc == WR_OK ? WR_OK : wr_err_in(err, "%s", del->path);
 }
 
-/* Takes del over. A delete file that tells its data file is replaced with the next delete of that file; others (of other writers, v2) stay,
- * and what they delete is repeated in ours. */
+/* Takes del over. A delete file that tells its data file is replaced with the next delete of that file; others (of
+ * other writers, v2) stay, and what they delete is repeated in ours. */
 static wr_code load_deletes(wr_table *t, wr_ice_file *del, wr_err *err) {
     wr_code rc = WR_OK;
     if (del->content == WR_ICE_EQ_DELETES) {
-        rc = wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "another writer left equality deletes (%s); rewrite the table's files with that writer first", del->path);
+        rc = wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO,
+                     "another writer left equality deletes (%s); rewrite the table's files with that writer first",
+                     del->path);
     } else if (del->referenced) {
         uintptr_t no = (uintptr_t)wr_map_get(t->by_path, wr_slice_str(del->referenced));
         if (no) rc = add_deletes(t, (uint32_t)no - 1, del, err);
@@ -162,9 +180,12 @@ static wr_code take_live_files(wr_table *t, wr_err *err) {
             if (!files[i] || (files[i]->content == WR_ICE_DATA) != (pass == 0)) continue;
             wr_ice_file *f = WR_STEAL(files[i]);
             uint32_t no;
-            if (rc != WR_OK) wr_ice_file_free(f);
-            else if (pass == 1) rc = load_deletes(t, f, err);
-            else if ((rc = wr_table_add_file(t, f, true, &no, err)) != WR_OK) wr_ice_file_free(f);
+            if (rc != WR_OK)
+                wr_ice_file_free(f);
+            else if (pass == 1)
+                rc = load_deletes(t, f, err);
+            else if ((rc = wr_table_add_file(t, f, true, &no, err)) != WR_OK)
+                wr_ice_file_free(f);
         }
     wr_free(files);
     return rc;

@@ -2,10 +2,11 @@
 #include "weir/base/mem.h"
 
 struct wr_pending {
-    wr_key *keys;      /* [cap] by row */
-    uint32_t *older;   /* [cap] the row with the same key before this one, WR_NO_ROW */
+    wr_key *keys;    /* [cap] by row */
+    uint32_t *older; /* [cap] the row with the same key before this one, WR_NO_ROW */
     uint32_t n, cap;
-    uint64_t *slots;   /* [mask + 1] half of the key's hash, then the newest row of the key; FREE; GONE: all its rows were popped */
+    uint64_t *slots; /* [mask + 1] half of the key's hash, then the newest row of the key; FREE; GONE: all its rows were
+                        popped */
     uint32_t mask, used;
 };
 #define FREE UINT64_MAX
@@ -36,8 +37,8 @@ void wr_pending_clear(wr_pending *p) {
     memset(p, 0, sizeof *p);
 }
 
-/* The slot that holds the key, or the one where it belongs. GONE slots keep the way to keys behind them; they are reused for a new key that
- * passes them, and dropped when the table is laid out anew. */
+/* The slot that holds the key, or the one where it belongs. GONE slots keep the way to keys behind them; they are
+ * reused for a new key that passes them, and dropped when the table is laid out anew. */
 static uint32_t slot_of(const wr_pending *p, wr_key key, uint64_t h, bool *found) {
     uint32_t i = (uint32_t)(h >> 32) & p->mask, free_slot = UINT32_MAX;
     for (;; i = (i + 1) & p->mask) {
@@ -123,5 +124,6 @@ uint32_t wr_pending_pop(wr_pending *p, wr_key key) {
 const wr_key *wr_pending_keys(const wr_pending *p) { return p->keys; }
 
 size_t wr_pending_bytes(const wr_pending *p) {
-    return (size_t)p->cap * (sizeof(wr_key) + sizeof(uint32_t)) + (p->slots ? ((size_t)p->mask + 1) * sizeof *p->slots : 0);
+    return (size_t)p->cap * (sizeof(wr_key) + sizeof(uint32_t)) +
+           (p->slots ? ((size_t)p->mask + 1) * sizeof *p->slots : 0);
 }

@@ -1,8 +1,9 @@
 /* Runs: docs/formats/index-run.md.
  *
- * In memory as on disk: a split-block Bloom filter, then entries sorted by key; 16 bytes each (key, file, row) under WR_KEY_U64, else 24.
- * A run that is worth a file is built in the file's own pages, so that merging a large index needs no heap of its size. These files do not
- * go through weir/io.h: they are a cache, mapped, never synced, and checked as a whole before they are believed. */
+ * In memory as on disk: a split-block Bloom filter, then entries sorted by key; 16 bytes each (key, file, row) under
+ * WR_KEY_U64, else 24. A run that is worth a file is built in the file's own pages, so that merging a large index needs
+ * no heap of its size. These files do not go through weir/io.h: they are a cache, mapped, never synced, and checked as
+ * a whole before they are believed. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -17,7 +18,7 @@
 
 #define MAGIC "WIRRUN1"
 #define FORMAT 1
-#define SAMPLE 32 /* one key in memory for so many entries: a quarter of a byte a key */
+#define SAMPLE 32         /* one key in memory for so many entries: a quarter of a byte a key */
 #define KEYS_PER_BLOCK 24 /* about 10.7 bits a key: one look-up in a hundred goes further than it had to */
 
 typedef struct header {
@@ -33,8 +34,10 @@ static size_t entry_bytes(wr_key_form form) { return form == WR_KEY_U64 ? 16 : 2
 static inline wr_key key_at(const wr_run *r, uint64_t i) {
     wr_key k = {0};
     const uint8_t *p = r->entries + i * r->es;
-    if (r->es == 16) memcpy(&k.lo, p, 8);
-    else memcpy(&k.hi, p, 8), memcpy(&k.lo, p + 8, 8);
+    if (r->es == 16)
+        memcpy(&k.lo, p, 8);
+    else
+        memcpy(&k.hi, p, 8), memcpy(&k.lo, p + 8, 8);
     return k;
 }
 
@@ -59,7 +62,8 @@ static int cmp_entries(const void *a, const void *b) {
 /* LSD radix sort over the key bytes that differ: 5-10 times quicker than qsort from some thousand entries on. */
 static bool radix_sort(wr_run_entry *e, uint64_t n) {
     uint64_t and_lo = ~0ull, or_lo = 0, and_hi = ~0ull, or_hi = 0;
-    for (uint64_t i = 0; i < n; i++) and_lo &= e[i].key.lo, or_lo |= e[i].key.lo, and_hi &= e[i].key.hi, or_hi |= e[i].key.hi;
+    for (uint64_t i = 0; i < n; i++)
+        and_lo &= e[i].key.lo, or_lo |= e[i].key.lo, and_hi &= e[i].key.hi, or_hi |= e[i].key.hi;
     WR_AUTO wr_run_entry *tmp = wr_malloc(n * sizeof *tmp);
     if (!tmp) return false;
     wr_run_entry *src = e, *dst = tmp;
@@ -105,10 +109,12 @@ static void builder_clear(builder *b) {
 }
 
 static wr_code file_error(wr_err *err, const char *verb, const char *path, int e) {
-    return wr_fail(err, e == ENOSPC || e == EDQUOT ? WR_E_NOSPC : WR_E_IO, WR_RETRY_SOON, "index run %s: cannot %s: %s", path, verb, strerror(e));
+    return wr_fail(err, e == ENOSPC || e == EDQUOT ? WR_E_NOSPC : WR_E_IO, WR_RETRY_SOON, "index run %s: cannot %s: %s",
+                   path, verb, strerror(e));
 }
 
-/* Room is reserved before it is mapped: a full disk is an error here, and would be a fatal signal at a write to a mapped page. */
+/* Room is reserved before it is mapped: a full disk is an error here, and would be a fatal signal at a write to a
+ * mapped page. */
 static wr_code map_new_file(wr_run *r, const char *path, size_t bytes, wr_err *err) {
     WR_AUTO char *name = wr_strdup(path);
     if (!name) return wr_nomem(err, "index run path", strlen(path));
@@ -126,7 +132,8 @@ static wr_code map_new_file(wr_run *r, const char *path, size_t bytes, wr_err *e
 }
 
 /* Room for at most n entries. */
-static wr_code begin(builder *b, const wr_key_plan *plan, uint64_t n, const char *const *paths, uint32_t npaths, const char *path, wr_err *err) {
+static wr_code begin(builder *b, const wr_key_plan *plan, uint64_t n, const char *const *paths, uint32_t npaths,
+                     const char *path, wr_err *err) {
     wr_run *r = b->r = wr_calloc(1, sizeof *r);
     if (!r) return wr_nomem(err, "index run", sizeof *r);
     r->fingerprint = plan->fingerprint;
@@ -140,8 +147,14 @@ static wr_code begin(builder *b, const wr_key_plan *plan, uint64_t n, const char
     }
     if (!ok) return wr_nomem(err, "index run", npaths * sizeof(char *));
     WR_TRY(wr_buf_check(&b->names, "index run names", err));
-    b->h = (header){.magic = MAGIC, .format = FORMAT, .entry_bytes = (uint32_t)r->es, .fingerprint = plan->fingerprint, .npaths = npaths,
-                    .names_bytes = b->names.n, .bloom_at = (sizeof(header) + b->names.n + 63) & ~63ull, .bloom_blocks = n / KEYS_PER_BLOCK + 1};
+    b->h = (header){.magic = MAGIC,
+                    .format = FORMAT,
+                    .entry_bytes = (uint32_t)r->es,
+                    .fingerprint = plan->fingerprint,
+                    .npaths = npaths,
+                    .names_bytes = b->names.n,
+                    .bloom_at = (sizeof(header) + b->names.n + 63) & ~63ull,
+                    .bloom_blocks = n / KEYS_PER_BLOCK + 1};
     size_t body = b->h.bloom_blocks * 32 + n * r->es;
     uint8_t *p;
     if (path && n >= WR_RUN_PERSIST) {
@@ -159,8 +172,10 @@ static wr_code begin(builder *b, const wr_key_plan *plan, uint64_t n, const char
 
 static inline void put(builder *b, const wr_run_entry *e) {
     uint8_t *p = b->entries + b->h.n++ * b->r->es;
-    if (b->r->es == 16) memcpy(p, &e->key.lo, 8), p += 8;
-    else memcpy(p, &e->key.hi, 8), memcpy(p + 8, &e->key.lo, 8), p += 16;
+    if (b->r->es == 16)
+        memcpy(p, &e->key.lo, 8), p += 8;
+    else
+        memcpy(p, &e->key.hi, 8), memcpy(p + 8, &e->key.lo, 8), p += 16;
     memcpy(p, &e->file, 4), memcpy(p + 4, &e->row, 4);
     wr_probe at = wr_run_probe(e->key);
     uint64_t *block = b->bloom + (uint64_t)((__uint128_t)at.hash * b->h.bloom_blocks >> 64) * 4;
@@ -184,7 +199,9 @@ static wr_code make_side(wr_run *r, wr_err *err) {
     return WR_OK;
 }
 
-static uint32_t header_crc(const header *h, const void *names, size_t n) { return wr_crc32c(wr_crc32c(0, h, offsetof(header, crc)), names, n); }
+static uint32_t header_crc(const header *h, const void *names, size_t n) {
+    return wr_crc32c(wr_crc32c(0, h, offsetof(header, crc)), names, n);
+}
 
 static wr_code finish(builder *b, wr_run **ret_run, wr_err *err) {
     wr_run *r = b->r;
@@ -193,7 +210,8 @@ static wr_code finish(builder *b, wr_run **ret_run, wr_err *err) {
     WR_TRY(make_side(r, err));
     if (r->map) {
         size_t body = r->bloom_blocks * 32 + r->n * r->es, bytes = b->h.bloom_at + body;
-        if (bytes < r->map_bytes && truncate(r->path, (off_t)bytes) != 0) return file_error(err, "shorten", r->path, errno);
+        if (bytes < r->map_bytes && truncate(r->path, (off_t)bytes) != 0)
+            return file_error(err, "shorten", r->path, errno);
         b->h.body_sum = wr_hash64(r->map + b->h.bloom_at, body, 0);
         b->h.crc = header_crc(&b->h, b->names.p, b->names.n);
         if (b->names.n) memcpy(r->map + sizeof b->h, b->names.p, b->names.n);
@@ -204,8 +222,8 @@ static wr_code finish(builder *b, wr_run **ret_run, wr_err *err) {
     return WR_OK;
 }
 
-wr_code wr_run_build(const wr_key_plan *plan, wr_run_entry *entries, uint64_t n, const char *const *paths, uint32_t npaths, const char *path, wr_run **ret_run,
-                     wr_err *err) {
+wr_code wr_run_build(const wr_key_plan *plan, wr_run_entry *entries, uint64_t n, const char *const *paths,
+                     uint32_t npaths, const char *path, wr_run **ret_run, wr_err *err) {
     WR_CLEANUP(builder_clear) builder b = {0};
     sort_entries(entries, n);
     WR_TRY(begin(&b, plan, n, paths, npaths, path, err));
@@ -216,12 +234,15 @@ wr_code wr_run_build(const wr_key_plan *plan, wr_run_entry *entries, uint64_t n,
 /* ------------------------------------------------------------------ reading */
 static bool shape_fits(const header *h, const wr_run *r, const wr_key_plan *plan) {
     uint64_t size = r->map_bytes;
-    if (memcmp(h->magic, MAGIC, 8) || h->format != FORMAT || h->fingerprint != plan->fingerprint || h->entry_bytes != entry_bytes(plan->form)) return false;
+    if (memcmp(h->magic, MAGIC, 8) || h->format != FORMAT || h->fingerprint != plan->fingerprint ||
+        h->entry_bytes != entry_bytes(plan->form))
+        return false;
     if (h->names_bytes > size - sizeof *h || h->npaths > h->names_bytes || h->npaths >= WR_NO_FILE) return false;
     if (h->crc != header_crc(h, r->map + sizeof *h, h->names_bytes)) return false;
     if (h->bloom_at != ((sizeof *h + h->names_bytes + 63) & ~63ull) || h->bloom_at > size) return false;
     uint64_t body = size - h->bloom_at;
-    return h->bloom_blocks > 0 && h->bloom_blocks <= body / 32 && h->n <= (body - h->bloom_blocks * 32) / h->entry_bytes &&
+    return h->bloom_blocks > 0 && h->bloom_blocks <= body / 32 &&
+           h->n <= (body - h->bloom_blocks * 32) / h->entry_bytes &&
            body == h->bloom_blocks * 32 + h->n * h->entry_bytes;
 }
 
@@ -229,12 +250,16 @@ static wr_code map_file(wr_run *r, const char *path, const wr_key_plan *plan, he
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return wr_fail(err, WR_E_NOTFOUND, WR_RETRY_NO, "index run %s cannot be opened", path);
     struct stat st;
-    void *m = fstat(fd, &st) == 0 && (uint64_t)st.st_size >= sizeof *ret_h ? mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0) : MAP_FAILED;
+    void *m = fstat(fd, &st) == 0 && (uint64_t)st.st_size >= sizeof *ret_h
+                  ? mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0)
+                  : MAP_FAILED;
     close(fd);
-    if (m == MAP_FAILED) return wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "index run %s is too short or cannot be mapped", path);
+    if (m == MAP_FAILED)
+        return wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "index run %s is too short or cannot be mapped", path);
     r->map = m, r->map_bytes = (size_t)st.st_size;
     memcpy(ret_h, m, sizeof *ret_h);
-    bool ok = shape_fits(ret_h, r, plan) && ret_h->body_sum == wr_hash64(r->map + ret_h->bloom_at, r->map_bytes - ret_h->bloom_at, 0);
+    bool ok = shape_fits(ret_h, r, plan) &&
+              ret_h->body_sum == wr_hash64(r->map + ret_h->bloom_at, r->map_bytes - ret_h->bloom_at, 0);
     return ok ? WR_OK : wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "index run %s is damaged or of another key", path);
 }
 
@@ -249,7 +274,9 @@ static wr_code read_names(wr_run *r, const header *h, const char *path, wr_err *
         if (!r->paths[i]) return wr_nomem(err, "index run name", s.n);
         r->npaths = i + 1;
     }
-    return rd.bad || wr_rd_left(&rd) ? wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "index run %s: its file names are damaged", path) : WR_OK;
+    return rd.bad || wr_rd_left(&rd)
+               ? wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "index run %s: its file names are damaged", path)
+               : WR_OK;
 }
 
 static void run_free_p(wr_run **r) { wr_run_free(*r, false); }
@@ -268,7 +295,9 @@ wr_code wr_run_load(const wr_key_plan *plan, const char *path, wr_run **ret_run,
     for (uint64_t i = 0; i < r->n; i++) {
         wr_run_entry e = wr_run_get(r, i);
         if (e.file < r->npaths && (i == 0 || key_cmp(key_at(r, i - 1), e.key) <= 0)) continue;
-        return wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "index run %s: entry %" PRIu64 " is out of order or names data file %u of %u", path, i, e.file, r->npaths);
+        return wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO,
+                       "index run %s: entry %" PRIu64 " is out of order or names data file %u of %u", path, i, e.file,
+                       r->npaths);
     }
     WR_TRY(make_side(r, err));
     *ret_run = WR_STEAL(r);
@@ -293,8 +322,8 @@ const char *wr_run_path(const wr_run *r, uint32_t i) { return r->paths[i]; }
 uint64_t wr_run_count(const wr_run *r) { return r->n; }
 void wr_run_bind(wr_run *r, uint32_t i, uint32_t fileno) { r->bind[i] = fileno; }
 
-/* First sample >= v. Keys are mostly spread evenly (numbers in sequence, hashes), so the search begins where v would be then, and widens by
- * doubling: next to no cache misses if it is so, twice a binary search's steps if not. */
+/* First sample >= v. Keys are mostly spread evenly (numbers in sequence, hashes), so the search begins where v would be
+ * then, and widens by doubling: next to no cache misses if it is so, twice a binary search's steps if not. */
 static uint64_t lower_sample(const wr_run *r, uint64_t v) {
     const uint64_t *s = r->samples;
     uint64_t n = r->nsamples, lo = 0, hi = n, step = 4;
@@ -312,8 +341,10 @@ static uint64_t lower_sample(const wr_run *r, uint64_t v) {
     }
     while (lo < hi) {
         uint64_t mid = lo + (hi - lo) / 2;
-        if (s[mid] < v) lo = mid + 1;
-        else hi = mid;
+        if (s[mid] < v)
+            lo = mid + 1;
+        else
+            hi = mid;
     }
     return lo;
 }
@@ -326,17 +357,25 @@ uint64_t wr_run_seek(const wr_run *r, wr_key key) {
         while (end < r->nsamples && r->samples[end] == v) end++;
     uint64_t a = s ? (s - 1) * SAMPLE : 0, b = end < r->nsamples ? end * SAMPLE : r->n;
     if (b - a <= SAMPLE) /* the whole block misses the cache at once, not step by step */
-        for (const uint8_t *p = r->entries + a * r->es, *e = r->entries + b * r->es; p < e; p += 64) __builtin_prefetch(p);
+        for (const uint8_t *p = r->entries + a * r->es, *e = r->entries + b * r->es; p < e; p += 64)
+            __builtin_prefetch(p);
     while (a < b) { /* first entry >= key, from a to b */
         uint64_t mid = (a + b) / 2;
-        if (key_cmp(key_at(r, mid), key) < 0) a = mid + 1;
-        else b = mid;
+        if (key_cmp(key_at(r, mid), key) < 0)
+            a = mid + 1;
+        else
+            b = mid;
     }
     return a;
 }
 
 /* ------------------------------------------------------------------ merging */
-typedef struct source { const wr_run *r; const uint32_t *to; /* its data files -> the result's */ uint64_t at; wr_key key; } source;
+typedef struct source {
+    const wr_run *r;
+    const uint32_t *to; /* its data files -> the result's */
+    uint64_t at;
+    wr_key key;
+} source;
 
 static bool advance(source *s) {
     if (s->at == s->r->n) return false;
@@ -360,15 +399,18 @@ static void merge_entries(builder *b, source *src, int n) {
     }
 }
 
-/* Entries of files that are gone are left out, all others kept: a delete that is not committed yet must not cost the entry. */
-wr_code wr_run_merge(const wr_key_plan *plan, wr_run **runs, int nruns, const char *path, wr_run **ret_run, wr_err *err) {
+/* Entries of files that are gone are left out, all others kept: a delete that is not committed yet must not cost the
+ * entry. */
+wr_code wr_run_merge(const wr_key_plan *plan, wr_run **runs, int nruns, const char *path, wr_run **ret_run,
+                     wr_err *err) {
     WR_CLEANUP(builder_clear) builder b = {0};
     uint64_t total = 0;
     uint32_t npaths = 0;
     for (int i = 0; i < nruns; i++) total += runs[i]->n, npaths += runs[i]->npaths;
     WR_AUTO const char **paths = wr_malloc(((size_t)npaths + 1) * sizeof *paths);
     WR_AUTO uint32_t *bind = wr_malloc(((size_t)npaths + 1) * sizeof *bind);
-    WR_AUTO uint32_t *numbers = wr_malloc(((size_t)npaths + 1) * sizeof *numbers); /* data file of a source -> of the result */
+    WR_AUTO uint32_t *numbers =
+        wr_malloc(((size_t)npaths + 1) * sizeof *numbers); /* data file of a source -> of the result */
     WR_AUTO source *src = wr_calloc((size_t)nruns + 1, sizeof *src);
     if (!paths || !bind || !numbers || !src) return wr_nomem(err, "index merge", npaths * sizeof(char *));
     uint32_t k = 0, live = 0;

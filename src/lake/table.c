@@ -18,8 +18,10 @@ char *wr_table_index_dir(const wr_table *t) { return wr_asprintf("%s/%s", t->lak
 
 static wr_code new_data_path(const wr_table *t, char **ret_uri, char **ret_local, wr_err *err) {
     uint64_t r = 0;
-    if (getrandom(&r, sizeof r, 0) != (ssize_t)sizeof r) return wr_fail(err, WR_E_IO, WR_RETRY_SOON, "getrandom gave no file name");
-    WR_AUTO char *uri = wr_asprintf("%s/data/%013" PRIx64 "-%016" PRIx64 ".parquet", wr_ice_location(t->ice), (uint64_t)wr_now_us(), r);
+    if (getrandom(&r, sizeof r, 0) != (ssize_t)sizeof r)
+        return wr_fail(err, WR_E_IO, WR_RETRY_SOON, "getrandom gave no file name");
+    WR_AUTO char *uri =
+        wr_asprintf("%s/data/%013" PRIx64 "-%016" PRIx64 ".parquet", wr_ice_location(t->ice), (uint64_t)wr_now_us(), r);
     if (!uri) return wr_nomem(err, "file name", 256);
     WR_TRY(wr_ice_local_path(uri, ret_local, err));
     *ret_uri = WR_STEAL(uri);
@@ -130,7 +132,8 @@ wr_code wr_table_remove_file(wr_table *t, uint32_t no, wr_err *err) {
     WR_TRY(wr_table_reserve_gone(t, 2, err));
     wr_map_del(t->by_path, wr_slice_str(f->ice->path));
     if (t->index) wr_index_drop_file(t->index, no);
-    if (f->committed) { /* a file that no commit has seen stays in the journal and is removed from there at the next start */
+    if (f->committed) { /* a file that no commit has seen stays in the journal and is removed from there at the next
+                           start */
         t->gone[t->ngone++] = WR_STEAL(f->ice);
         if (f->deletes) t->gone[t->ngone++] = WR_STEAL(f->deletes);
     }
@@ -150,7 +153,9 @@ static wr_code dead_room(wr_data_file *f, wr_err *err) {
 
 wr_code wr_table_kill(wr_table *t, uint32_t no, uint32_t row, wr_err *err) {
     wr_data_file *f = &t->files[no];
-    if (row >= f->ice->records) return wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "row %u of %s, which has %" PRIu64, row, f->ice->path, f->ice->records);
+    if (row >= f->ice->records)
+        return wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "row %u of %s, which has %" PRIu64, row, f->ice->path,
+                       f->ice->records);
     WR_TRY(dead_room(f, err));
     if (wr_file_dead(f, row)) return WR_OK;
     f->bits[row / 64] |= UINT64_C(1) << (row % 64);
@@ -161,13 +166,17 @@ wr_code wr_table_kill(wr_table *t, uint32_t no, uint32_t row, wr_err *err) {
     return WR_OK;
 }
 
-static bool set_bit(uint32_t row, void *bits) { return ((uint64_t *)bits)[row / 64] |= UINT64_C(1) << (row % 64), true; }
+static bool set_bit(uint32_t row, void *bits) {
+    return ((uint64_t *)bits)[row / 64] |= UINT64_C(1) << (row % 64), true;
+}
 
 wr_code wr_table_kill_all(wr_table *t, uint32_t no, const roaring_bitmap_t *rows, wr_err *err) {
     wr_data_file *f = &t->files[no];
     if (roaring_bitmap_is_empty(rows)) return WR_OK;
     uint32_t last = roaring_bitmap_maximum(rows);
-    if (last >= f->ice->records) return wr_fail(err, WR_E_DECODE, WR_RETRY_NO, "row %u of %s is deleted, which has %" PRIu64, last, f->ice->path, f->ice->records);
+    if (last >= f->ice->records)
+        return wr_fail(err, WR_E_DECODE, WR_RETRY_NO, "row %u of %s is deleted, which has %" PRIu64, last, f->ice->path,
+                       f->ice->records);
     WR_TRY(dead_room(f, err));
     roaring_bitmap_or_inplace(f->dead, rows);
     roaring_iterate(rows, set_bit, f->bits);
@@ -182,7 +191,8 @@ static wr_code write_file(wr_table *t, const wr_batch *batch, wr_ice_file **ret_
     if (!f || !(f->format = wr_strdup("PARQUET"))) return wr_ice_file_free(f), wr_nomem(err, "file entry", 256);
     wr_parquet_file pf = {0};
     wr_code rc = wr_state_file_add(t->lake->state, local, err);
-    if (rc == WR_OK && WR_FAULT("lake.before_data_file")) rc = wr_fail(err, WR_E_IO, WR_RETRY_SOON, "injected: writing %s", local);
+    if (rc == WR_OK && WR_FAULT("lake.before_data_file"))
+        rc = wr_fail(err, WR_E_IO, WR_RETRY_SOON, "injected: writing %s", local);
     if (rc == WR_OK) rc = wr_parquet_write(t->lake->engine, batch, local, NULL, &pf, err);
     if (rc == WR_OK) rc = wr_fsync_parent(local, err);
     if (rc != WR_OK) {
@@ -197,7 +207,8 @@ static wr_code write_file(wr_table *t, const wr_batch *batch, wr_ice_file **ret_
     return WR_OK;
 }
 
-wr_code wr_table_write_rows(wr_table *t, const wr_key_plan *plan, wr_batch *batch, const wr_key *keys, wr_index *index, wr_sealed *ret, wr_err *err) {
+wr_code wr_table_write_rows(wr_table *t, const wr_key_plan *plan, wr_batch *batch, const wr_key *keys, wr_index *index,
+                            wr_sealed *ret, wr_err *err) {
     uint32_t rows = wr_batch_rows(batch), live = wr_batch_live_rows(batch), n = 0;
     WR_AUTO char *run_path = index ? wr_index_run_path(index) : NULL;
     wr_sealed s = {0};
@@ -231,7 +242,10 @@ wr_code wr_table_flush(wr_table *t, wr_err *err) {
 }
 
 /* ------------------------------------------------------------------ applying */
-typedef struct find_live { wr_table *t; uint32_t file, row; } find_live;
+typedef struct find_live {
+    wr_table *t;
+    uint32_t file, row;
+} find_live;
 
 static bool is_live(void *ctx, uint32_t file, uint32_t row) {
     find_live *f = ctx;
@@ -263,7 +277,8 @@ static wr_code largest_flush(wr_lake *l, wr_err *err) {
     return big ? wr_table_flush(big, err) : WR_OK;
 }
 
-/* The new row goes into the batch first: should it not fit its schema, nothing has happened yet. Its key follows when the old rows are gone. */
+/* The new row goes into the batch first: should it not fit its schema, nothing has happened yet. Its key follows when
+ * the old rows are gone. */
 static wr_code replace_rows(wr_table *t, wr_apply_mode mode, wr_op op, wr_slice before, wr_slice after, wr_err *err) {
     bool found = false;
     wr_key kb = {0}, ka = {0};
@@ -296,9 +311,12 @@ wr_code wr_table_apply(wr_table *t, wr_apply_mode mode, wr_op op, wr_slice befor
     wr_code rc = replace_rows(t, mode, op, before, after, err);
     recount(t);
     if (rc != WR_OK) return wr_err_in(err, "lake table %s.%s", t->ns, t->name);
-    if (op == WR_OP_INSERT) t->inserts++;
-    else if (op == WR_OP_UPDATE) t->updates++;
-    else t->deletes++;
+    if (op == WR_OP_INSERT)
+        t->inserts++;
+    else if (op == WR_OP_UPDATE)
+        t->updates++;
+    else
+        t->deletes++;
     if (t->counted > t->lake->file_bytes) return wr_table_flush(t, err);
     if (t->lake->pending_total > t->lake->pending_bytes) return largest_flush(t->lake, err);
     return WR_OK;
@@ -311,13 +329,21 @@ static uint64_t total(const wr_table *t, int64_t snapshot, const char *key) {
 }
 
 wr_code wr_table_get_health(wr_table *t, wr_table_health *ret, wr_err *err) {
-    wr_table_health h = {.ns = t->ns, .name = t->name, .format_version = wr_ice_format_version(t->ice), .snapshots = (uint64_t)wr_ice_snapshot_count(t->ice),
-                         .anomalies = t->anomalies, .inserts = t->inserts, .updates = t->updates, .deletes = t->deletes, .loading = t->loading};
+    wr_table_health h = {.ns = t->ns,
+                         .name = t->name,
+                         .format_version = wr_ice_format_version(t->ice),
+                         .snapshots = (uint64_t)wr_ice_snapshot_count(t->ice),
+                         .anomalies = t->anomalies,
+                         .inserts = t->inserts,
+                         .updates = t->updates,
+                         .deletes = t->deletes,
+                         .loading = t->loading};
     int64_t head = wr_ice_ref(t->ice, WR_ICE_MAIN), content = t->loading ? wr_ice_ref(t->ice, WR_ICE_LOAD) : head;
     if (head >= 0) h.committed_us = wr_ice_snapshot_time_us(t->ice, head);
     if (!t->opened && content >= 0) { /* not needed so far: the snapshot's own sums say the same */
         h.data_files = total(t, content, "total-data-files"), h.data_bytes = total(t, content, "total-files-size");
-        h.delete_files = total(t, content, "total-delete-files"), h.deleted_rows = total(t, content, "total-position-deletes");
+        h.delete_files = total(t, content, "total-delete-files"),
+        h.deleted_rows = total(t, content, "total-position-deletes");
         h.rows = total(t, content, "total-records");
         h.rows -= h.deleted_rows < h.rows ? h.deleted_rows : h.rows;
     }

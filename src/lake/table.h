@@ -10,45 +10,49 @@
 #include "weir/lake.h"
 
 typedef struct wr_data_file {
-    wr_ice_file *ice;         /* NULL = number not in use */
-    roaring_bitmap_t *dead;   /* rows deleted, committed or not; NULL = none */
-    uint64_t *bits;           /* the same, one bit a row: asked for every change. NULL with dead */
+    wr_ice_file *ice;       /* NULL = number not in use */
+    roaring_bitmap_t *dead; /* rows deleted, committed or not; NULL = none */
+    uint64_t *bits;         /* the same, one bit a row: asked for every change. NULL with dead */
     uint64_t ndead;
-    bool committed;           /* in the head snapshot */
-    bool dirty;               /* dead has grown since the last commit */
-    wr_ice_file *deletes;     /* the committed delete file or vector of it, NULL = none */
+    bool committed;       /* in the head snapshot */
+    bool dirty;           /* dead has grown since the last commit */
+    wr_ice_file *deletes; /* the committed delete file or vector of it, NULL = none */
 } wr_data_file;
 
-typedef struct wr_sealed { wr_ice_file *file; wr_run *run; } wr_sealed; /* a written data file with its run, both owned */
+typedef struct wr_sealed {
+    wr_ice_file *file;
+    wr_run *run;
+} wr_sealed; /* a written data file with its run, both owned */
 
 struct wr_table {
     wr_lake *lake;
     uint32_t id;
-    char *ns, *name;          /* as they will be with the next commit */
-    wr_ice_table *ice;        /* as the catalog has it */
-    wr_schema *schema;        /* of the rows it takes now */
+    char *ns, *name;   /* as they will be with the next commit */
+    wr_ice_table *ice; /* as the catalog has it */
+    wr_schema *schema; /* of the rows it takes now */
     wr_key_plan *plan;
-    bool opened;              /* files and index are loaded */
+    bool opened; /* files and index are loaded */
 
     /* live content: @thread applying thread; while a load runs, under catalog_lock (opening: load_lock) */
-    wr_data_file *files;      /* by file number */
+    wr_data_file *files; /* by file number */
     uint32_t nfiles, files_cap, nfree;
-    wr_map *by_path;          /* path -> file number + 1 */
+    wr_map *by_path; /* path -> file number + 1 */
     wr_index *index;
-    wr_batch *batch;          /* rows not yet in a file, NULL = none */
-    wr_pending *pending;      /* their keys */
-    size_t counted;           /* bytes of both, as counted in lake->pending_total */
+    wr_batch *batch;     /* rows not yet in a file, NULL = none */
+    wr_pending *pending; /* their keys */
+    size_t counted;      /* bytes of both, as counted in lake->pending_total */
 
     /* what the next commit does beside new files and new deletes */
-    wr_ice_file **gone; uint32_t ngone, gone_cap; /* committed data and delete files to remove; owned */
+    wr_ice_file **gone;
+    uint32_t ngone, gone_cap; /* committed data and delete files to remove; owned */
     bool create;              /* not in the catalog yet */
     bool schema_dirty, rename_dirty, restart, publish;
-    bool touched;             /* any change since the last commit */
-    int expire_at;            /* number of snapshots at which expiry is looked at again */
+    bool touched;  /* any change since the last commit */
+    int expire_at; /* number of snapshots at which expiry is looked at again */
 
     /* load */
     bool loading;
-    bool load_dirty;          /* info changed */
+    bool load_dirty; /* info changed */
     char *load_info;
     pthread_mutex_t load_lock; /* guards sealed, nsealed, and opening for writers */
     wr_sealed *sealed;
@@ -57,9 +61,13 @@ struct wr_table {
     uint64_t anomalies, inserts, updates, deletes;
 };
 
-/* Tables that leave with the next commit. ASIDE: a kept table makes room for its name; the wr_table is a shell with ice and names only. */
+/* Tables that leave with the next commit. ASIDE: a kept table makes room for its name; the wr_table is a shell with ice
+ * and names only. */
 typedef enum wr_leave { WR_LEAVE_KEEP, WR_LEAVE_MIRROR, WR_LEAVE_ASIDE } wr_leave;
-typedef struct wr_dropped { wr_table *table; wr_leave how; } wr_dropped;
+typedef struct wr_dropped {
+    wr_table *table;
+    wr_leave how;
+} wr_dropped;
 
 struct wr_lake {
     char *pipeline, *warehouse, *index_dir;
@@ -71,36 +79,45 @@ struct wr_lake {
     wr_engine *engine;
     wr_ice_catalog *catalog;
     pthread_mutex_t catalog_lock; /* load commits come from other threads; before any load_lock */
-    wr_table **tables; int ntables, tables_cap;
+    wr_table **tables;
+    int ntables, tables_cap;
     wr_u64map *by_id;
-    wr_dropped *dropped; int ndropped; /* until the next commit */
-    uint64_t offset;           /* of the last commit */
-    uint64_t pending_total;    /* bytes waiting in all batches */
-    bool unknown;              /* the outcome of a commit is not known: only opening anew tells */
+    wr_dropped *dropped;
+    int ndropped;           /* until the next commit */
+    uint64_t offset;        /* of the last commit */
+    uint64_t pending_total; /* bytes waiting in all batches */
+    bool unknown;           /* the outcome of a commit is not known: only opening anew tells */
 };
 
 /* table.c */
 void wr_table_free(wr_table *t);
-void wr_table_forget_content(wr_table *t);                    /* drops files, index, batch, removals from memory */
+void wr_table_forget_content(wr_table *t); /* drops files, index, batch, removals from memory */
 wr_code wr_table_set_schema(wr_table *t, const wr_schema *s, wr_err *err); /* schema and key plan only */
 void wr_table_drop_batch(wr_table *t);
-wr_code wr_table_flush(wr_table *t, wr_err *err);             /* the pending batch becomes a data file */
-wr_code wr_table_add_file(wr_table *t, wr_ice_file *file, bool committed, uint32_t *ret_no, wr_err *err); /* takes file over on success */
-wr_code wr_table_reserve_gone(wr_table *t, uint32_t more, wr_err *err); /* so that as many wr_table_remove_file / 2 cannot fail */
+wr_code wr_table_flush(wr_table *t, wr_err *err); /* the pending batch becomes a data file */
+wr_code wr_table_add_file(wr_table *t, wr_ice_file *file, bool committed, uint32_t *ret_no,
+                          wr_err *err); /* takes file over on success */
+wr_code wr_table_reserve_gone(wr_table *t, uint32_t more,
+                              wr_err *err); /* so that as many wr_table_remove_file / 2 cannot fail */
 wr_code wr_table_remove_file(wr_table *t, uint32_t no, wr_err *err);
 wr_code wr_table_kill(wr_table *t, uint32_t no, uint32_t row, wr_err *err);
 wr_code wr_table_kill_all(wr_table *t, uint32_t no, const roaring_bitmap_t *rows, wr_err *err); /* committed deletes */
-static inline bool wr_file_dead(const wr_data_file *f, uint32_t row) { return f->bits && f->bits[row / 64] >> (row % 64) & 1; }
-/* A data file of the batch's live rows, and its run (persisted when `index` is given): keys[i] belongs to the batch's row i. @thread any */
-wr_code wr_table_write_rows(wr_table *t, const wr_key_plan *plan, wr_batch *batch, const wr_key *keys, wr_index *index, wr_sealed *ret, wr_err *err);
-char *wr_table_index_dir(const wr_table *t);                  /* owned; NULL = no memory */
+static inline bool wr_file_dead(const wr_data_file *f, uint32_t row) {
+    return f->bits && f->bits[row / 64] >> (row % 64) & 1;
+}
+/* A data file of the batch's live rows, and its run (persisted when `index` is given): keys[i] belongs to the batch's
+ * row i. @thread any */
+wr_code wr_table_write_rows(wr_table *t, const wr_key_plan *plan, wr_batch *batch, const wr_key *keys, wr_index *index,
+                            wr_sealed *ret, wr_err *err);
+char *wr_table_index_dir(const wr_table *t); /* owned; NULL = no memory */
 
 /* open.c */
-wr_code wr_table_open_files(wr_table *t, wr_err *err);        /* loads live files, deletes and the index, once */
+wr_code wr_table_open_files(wr_table *t, wr_err *err); /* loads live files, deletes and the index, once */
 /* An index of all live files under this schema: from runs on disk that fit, the rest from the files' key columns. */
-wr_code wr_table_build_index(wr_table *t, const wr_schema *schema, const wr_key_plan *plan, wr_index **ret_index, wr_err *err);
+wr_code wr_table_build_index(wr_table *t, const wr_schema *schema, const wr_key_plan *plan, wr_index **ret_index,
+                             wr_err *err);
 
 /* load.c */
-wr_code wr_table_take_sealed(wr_table *t, wr_err *err);       /* load_lock held by the caller */
+wr_code wr_table_take_sealed(wr_table *t, wr_err *err); /* load_lock held by the caller */
 
 #endif

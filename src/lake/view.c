@@ -58,8 +58,8 @@ typedef struct file_set {
     wr_lake_view *v;
     wr_ice_file **files;
     int n;
-    roaring_bitmap_t **dead;  /* [n] by data file */
-    wr_map *by_path;          /* data file -> index + 1 */
+    roaring_bitmap_t **dead; /* [n] by data file */
+    wr_map *by_path;         /* data file -> index + 1 */
 } file_set;
 
 static void file_set_clear(file_set *s) {
@@ -74,8 +74,10 @@ static void file_set_clear(file_set *s) {
 static wr_code add_deletes(file_set *s, const wr_ice_file *del, int data, wr_err *err) {
     void *bm = NULL;
     WR_TRY(wr_ice_read_deletes(s->v->engine, del, s->files[data]->path, &bm, err));
-    if (s->dead[data]) roaring_bitmap_or_inplace(s->dead[data], bm), roaring_bitmap_free(bm);
-    else s->dead[data] = bm;
+    if (s->dead[data])
+        roaring_bitmap_or_inplace(s->dead[data], bm), roaring_bitmap_free(bm);
+    else
+        s->dead[data] = bm;
     return WR_OK;
 }
 
@@ -84,13 +86,15 @@ static wr_code collect_deletes(file_set *s, wr_err *err) {
     s->by_path = wr_map_new();
     if (!s->dead || !s->by_path) return wr_nomem(err, "file list", (size_t)s->n * sizeof *s->dead);
     for (int i = 0; i < s->n; i++)
-        if (s->files[i]->content == WR_ICE_DATA && !wr_map_put(s->by_path, wr_slice_str(s->files[i]->path), (void *)((uintptr_t)i + 1)))
+        if (s->files[i]->content == WR_ICE_DATA &&
+            !wr_map_put(s->by_path, wr_slice_str(s->files[i]->path), (void *)((uintptr_t)i + 1)))
             return wr_nomem(err, "file list", 64);
     for (int d = 0; d < s->n; d++) {
         const wr_ice_file *del = s->files[d];
         if (del->content == WR_ICE_DATA) continue;
         if (del->content == WR_ICE_EQ_DELETES)
-            return wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "it has equality deletes, which Weir never writes; read it with another engine");
+            return wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO,
+                           "it has equality deletes, which Weir never writes; read it with another engine");
         uintptr_t one = del->referenced ? (uintptr_t)wr_map_get(s->by_path, wr_slice_str(del->referenced)) : 0;
         if (one) WR_TRY(add_deletes(s, del, (int)one - 1, err));
         for (int i = 0; !del->referenced && i < s->n; i++)
@@ -133,10 +137,14 @@ static wr_code more_room(wr_lake_view *v, wr_err *err) {
     return WR_OK;
 }
 
-static wr_code read_table(wr_lake_view *v, const wr_ice_table *ice, const char *ns, const char *name, wr_sql_table *t, wr_table_health *h, wr_err *err) {
+static wr_code read_table(wr_lake_view *v, const wr_ice_table *ice, const char *ns, const char *name, wr_sql_table *t,
+                          wr_table_health *h, wr_err *err) {
     t->ns = wr_strdup(ns), t->name = wr_strdup(name);
     if (!t->ns || !t->name) return wr_nomem(err, "table name", 64);
-    *h = (wr_table_health){.ns = t->ns, .name = t->name, .format_version = wr_ice_format_version(ice), .snapshots = (uint64_t)wr_ice_snapshot_count(ice),
+    *h = (wr_table_health){.ns = t->ns,
+                           .name = t->name,
+                           .format_version = wr_ice_format_version(ice),
+                           .snapshots = (uint64_t)wr_ice_snapshot_count(ice),
                            .loading = wr_ice_ref(ice, WR_ICE_LOAD) >= 0};
     wr_schema *s = NULL;
     WR_TRY(wr_ice_schema(ice, &s, err));
@@ -149,7 +157,8 @@ static wr_code read_table(wr_lake_view *v, const wr_ice_table *ice, const char *
     return fill_files(&files, t, h, err);
 }
 
-/* A table of others that we do not understand is left out: it must not hide ours. One that went meanwhile is no table any more. */
+/* A table of others that we do not understand is left out: it must not hide ours. One that went meanwhile is no table
+ * any more. */
 static wr_code add_table(void *ctx, const char *ns, const char *name, const char *metadata_location, wr_err *err) {
     wr_lake_view *v = ctx;
     wr_ice_table *ice = NULL;
@@ -169,7 +178,8 @@ static wr_code add_table(void *ctx, const char *ns, const char *name, const char
     return wr_err_in(err, "lake table %s.%s", ns, name);
 }
 
-wr_code wr_lake_view_tables(wr_lake_view *v, const wr_sql_table **ret_tables, const wr_table_health **ret_health, int *ret_n, wr_err *err) {
+wr_code wr_lake_view_tables(wr_lake_view *v, const wr_sql_table **ret_tables, const wr_table_health **ret_health,
+                            int *ret_n, wr_err *err) {
     if (!v->listed) {
         for (int i = 0; i < v->n; i++) free_table(&v->tables[i]); /* of an attempt that failed */
         v->n = 0;

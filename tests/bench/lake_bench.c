@@ -1,7 +1,8 @@
 /* What the lake costs beside Parquet: index, key look-ups, pending rows, deletion marks.
  *
- * lake_bench [base rows] [updates] [updates per commit]: loads a table with a bigint key, applies updates of random keys and commits, then
- * does the same to bare batches and Parquet files, and prints the difference in CPU time. Compares and prints; asserts nothing. */
+ * lake_bench [base rows] [updates] [updates per commit]: loads a table with a bigint key, applies updates of random
+ * keys and commits, then does the same to bare batches and Parquet files, and prints the difference in CPU time.
+ * Compares and prints; asserts nothing. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,38 +44,59 @@ static uint64_t rnd(uint64_t *x) {
 /* About 240 bytes, as an orders table has: key, numbers, times, texts. */
 static wr_schema *wide_schema(void) {
     static wr_column c[9];
-    static const char *const names[9] = {"id", "user_id", "state", "amount", "created", "updated", "address", "note", "token"};
-    static const uint8_t kinds[9] = {WR_LONG, WR_LONG, WR_INT, WR_DECIMAL, WR_TIMESTAMP, WR_TIMESTAMP, WR_STRING, WR_STRING, WR_STRING};
+    static const char *const names[9] = {"id",      "user_id", "state", "amount", "created",
+                                         "updated", "address", "note",  "token"};
+    static const uint8_t kinds[9] = {WR_LONG,      WR_LONG,   WR_INT,    WR_DECIMAL, WR_TIMESTAMP,
+                                     WR_TIMESTAMP, WR_STRING, WR_STRING, WR_STRING};
     wr_err e = WR_ERR_INIT;
     wr_schema *s = NULL;
-    for (int i = 0; i < 9; i++) c[i] = (wr_column){.name = (char *)(uintptr_t)names[i], .id = i + 1, .type = {.kind = kinds[i]}, .nullable = i > 0, .key_ord = i == 0};
+    for (int i = 0; i < 9; i++)
+        c[i] = (wr_column){.name = (char *)(uintptr_t)names[i],
+                           .id = i + 1,
+                           .type = {.kind = kinds[i]},
+                           .nullable = i > 0,
+                           .key_ord = i == 0};
     c[3].type.precision = 12, c[3].type.scale = 2;
     must(wr_schema_new(c, 9, 1, &s, &e), &e);
     return s;
 }
 
 static void make_row(const wr_schema *s, int64_t id, uint64_t *seed, wr_buf *b) {
-    static const char words[] = "some street in some town, some country; a remark that is as long as remarks are, and then a little more than that";
+    static const char words[] = "some street in some town, some country; a remark that is as long as remarks are, and "
+                                "then a little more than that";
     char token[41];
     wr_buf_clear(b);
     size_t at = wr_row_begin(b, s->ncols);
     uint64_t r = rnd(seed), q = rnd(seed);
-    wr_value v[9] = {{.i64 = id}, {.i64 = (int64_t)(r % 1000000)}, {.i32 = (int32_t)(r % 7)}, {.dec = (int64_t)(q % 100000000)}, {.i64 = 1700000000000000 + id * 1000000},
-                     {.i64 = 1700000000000000 + (int64_t)(q % 1000000000000)}, {.s = wr_slice_of(words + r % 20, 60)}, {.s = wr_slice_of(words + q % 30, 30 + r % 50)}, {0}};
-    snprintf(token, sizeof token, "%016llx%016llx%08x", (unsigned long long)r, (unsigned long long)q, (unsigned)(r >> 13));
+    wr_value v[9] = {{.i64 = id},
+                     {.i64 = (int64_t)(r % 1000000)},
+                     {.i32 = (int32_t)(r % 7)},
+                     {.dec = (int64_t)(q % 100000000)},
+                     {.i64 = 1700000000000000 + id * 1000000},
+                     {.i64 = 1700000000000000 + (int64_t)(q % 1000000000000)},
+                     {.s = wr_slice_of(words + r % 20, 60)},
+                     {.s = wr_slice_of(words + q % 30, 30 + r % 50)},
+                     {0}};
+    snprintf(token, sizeof token, "%016llx%016llx%08x", (unsigned long long)r, (unsigned long long)q,
+             (unsigned)(r >> 13));
     v[8].s = wr_slice_of(token, 40);
     for (int i = 0; i < 9; i++) wr_row_put(b, at, i, s->cols[i].type, &v[i]);
 }
 
-typedef struct place { char home[256], path[4][300]; } place;
+typedef struct place {
+    char home[256], path[4][300];
+} place;
 
 static void print_line(const char *what, uint64_t rows, double cpu, double wall) {
-    printf("%-46s %9.3f s CPU %9.3f s wall  %10.0f rows/s CPU  %6.3f us/row\n", what, cpu, wall, (double)rows / cpu, cpu * 1e6 / (double)rows);
+    printf("%-46s %9.3f s CPU %9.3f s wall  %10.0f rows/s CPU  %6.3f us/row\n", what, cpu, wall, (double)rows / cpu,
+           cpu * 1e6 / (double)rows);
     fflush(stdout);
 }
 
 int main(int argc, char **argv) {
-    uint64_t base = argc > 1 ? strtoull(argv[1], NULL, 10) : 2000000, updates = argc > 2 ? strtoull(argv[2], NULL, 10) : 600000, each = argc > 3 ? strtoull(argv[3], NULL, 10) : 20000;
+    uint64_t base = argc > 1 ? strtoull(argv[1], NULL, 10) : 2000000,
+             updates = argc > 2 ? strtoull(argv[2], NULL, 10) : 600000,
+             each = argc > 3 ? strtoull(argv[3], NULL, 10) : 20000;
     wr_err e = WR_ERR_INIT;
     place p;
     snprintf(p.home, sizeof p.home, "%s/weir-lake-bench-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
@@ -87,7 +109,8 @@ int main(int argc, char **argv) {
     wr_table *t;
     must(wr_state_open(p.path[0], &state, &e), &e);
     must(wr_engine_open(NULL, &engine, &e), &e);
-    wr_lake_options o = {.pipeline = "bench", .catalog_path = p.path[1], .warehouse = p.path[2], .index_dir = p.path[3]};
+    wr_lake_options o = {
+        .pipeline = "bench", .catalog_path = p.path[1], .warehouse = p.path[2], .index_dir = p.path[3]};
     must(wr_lake_open(&o, state, engine, &lake, &e), &e);
     wr_schema *s = wide_schema();
     wr_buf row = WR_BUF_INIT;
@@ -95,7 +118,8 @@ int main(int argc, char **argv) {
     must(wr_lake_create(lake, 1, "db", "orders", s, &t, &e), &e);
     must(wr_table_load_begin(t, s, "{}", &e), &e);
     must(wr_lake_commit(lake, 1, NULL, 0, &e), &e);
-    printf("base %llu rows, %llu updates, %llu each commit; %ld MB resident\n", (unsigned long long)base, (unsigned long long)updates, (unsigned long long)each, rss_mb("VmRSS:"));
+    printf("base %llu rows, %llu updates, %llu each commit; %ld MB resident\n", (unsigned long long)base,
+           (unsigned long long)updates, (unsigned long long)each, rss_mb("VmRSS:"));
 
     /* what making the rows costs */
     double c0 = cpu_s(), w0 = wall_s();
@@ -142,7 +166,8 @@ int main(int argc, char **argv) {
     must(wr_lake_commit(lake, 2, NULL, 0, &e), &e);
     double load = cpu_s() - c0 - make_s * (double)base;
     print_line("bulk load", base, load, wall_s() - w0);
-    printf("  of it keys, index and commit: %.3f us/row; %ld MB resident, peak %ld MB\n", (load - alone) * 1e6 / (double)base, rss_mb("VmRSS:"), rss_mb("VmHWM:"));
+    printf("  of it keys, index and commit: %.3f us/row; %ld MB resident, peak %ld MB\n",
+           (load - alone) * 1e6 / (double)base, rss_mb("VmRSS:"), rss_mb("VmHWM:"));
 
     /* updates: rows into bare batches first */
     c0 = cpu_s(), w0 = wall_s();
@@ -182,7 +207,8 @@ int main(int argc, char **argv) {
     apply -= make_s * (double)updates;
     print_line("updates: apply", updates, apply, wall_s() - w0);
     print_line("updates: commits", updates, commit, wall_s() - w0);
-    printf("  index, apply and deletes beside batches and Parquet: %.3f us per change; %ld MB resident, peak %ld MB\n", (apply + commit - alone_u) * 1e6 / (double)updates, rss_mb("VmRSS:"), rss_mb("VmHWM:"));
+    printf("  index, apply and deletes beside batches and Parquet: %.3f us per change; %ld MB resident, peak %ld MB\n",
+           (apply + commit - alone_u) * 1e6 / (double)updates, rss_mb("VmRSS:"), rss_mb("VmHWM:"));
 
     c0 = cpu_s(), w0 = wall_s();
     wr_lake_close(lake);

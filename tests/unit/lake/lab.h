@@ -20,7 +20,13 @@ static inline wr_code lab_try_open(lab *l, wr_err *err) {
     WR_TRY(wr_state_open(state, &l->state, err));
     wr_engine_options eo = {.threads = 1};
     WR_TRY(wr_engine_open(&eo, &l->engine, err));
-    wr_lake_options o = {.pipeline = "p", .catalog_path = catalog, .warehouse = warehouse, .index_dir = index, .format_version = l->version, .file_bytes = l->file_bytes, .pending_bytes = l->pending_bytes};
+    wr_lake_options o = {.pipeline = "p",
+                         .catalog_path = catalog,
+                         .warehouse = warehouse,
+                         .index_dir = index,
+                         .format_version = l->version,
+                         .file_bytes = l->file_bytes,
+                         .pending_bytes = l->pending_bytes};
     return wr_lake_open(&o, l->state, l->engine, &l->lake, err);
 }
 static inline void lab_open(lab *l) { assert_ok(lab_try_open(l, err)); }
@@ -37,7 +43,11 @@ static inline wr_schema *lab_schema(int ncols, int nkey, uint32_t version) {
     static const char *const names[4] = {"id", "name", "more", "most"};
     wr_column c[4] = {0};
     for (int i = 0; i < ncols; i++)
-        c[i] = (wr_column){.name = (char *)(uintptr_t)names[i], .id = i + 1, .type = {.kind = i ? WR_STRING : WR_LONG}, .nullable = i >= nkey, .key_ord = i < nkey ? i + 1 : 0};
+        c[i] = (wr_column){.name = (char *)(uintptr_t)names[i],
+                           .id = i + 1,
+                           .type = {.kind = i ? WR_STRING : WR_LONG},
+                           .nullable = i >= nkey,
+                           .key_ord = i < nkey ? i + 1 : 0};
     wr_schema *s = NULL;
     assert_ok(wr_schema_new(c, ncols, version, &s, err));
     return s;
@@ -47,8 +57,10 @@ static inline void lab_row(const wr_schema *s, int64_t id, const char *name, wr_
     size_t at = wr_row_begin(b, s->ncols);
     for (int i = 0; i < s->ncols; i++) {
         wr_value v = {.null = i > 0 && (i > 1 || !name)};
-        if (i == 0) v.i64 = id;
-        else if (!v.null) v.s = wr_slice_str(name);
+        if (i == 0)
+            v.i64 = id;
+        else if (!v.null)
+            v.s = wr_slice_str(name);
         wr_row_put(b, at, i, s->cols[i].type, &v);
     }
 }
@@ -64,11 +76,18 @@ static inline wr_code lab_apply(wr_table *t, wr_op op, int64_t id, const char *b
     lab_row(wr_table_schema(t), id, before, &b);
     lab_row(wr_table_schema(t), id, after, &a);
     wr_slice none = {0};
-    return wr_table_apply(t, WR_APPLY_STRICT, op, op == WR_OP_INSERT ? none : wr_buf_view(&b), op == WR_OP_DELETE ? none : wr_buf_view(&a), err);
+    return wr_table_apply(t, WR_APPLY_STRICT, op, op == WR_OP_INSERT ? none : wr_buf_view(&b),
+                          op == WR_OP_DELETE ? none : wr_buf_view(&a), err);
 }
-static inline void lab_put(wr_table *t, int64_t id, const char *name) { assert_ok(lab_apply(t, WR_OP_INSERT, id, NULL, name, err)); }
-static inline void lab_set(wr_table *t, int64_t id, const char *old, const char *name) { assert_ok(lab_apply(t, WR_OP_UPDATE, id, old, name, err)); }
-static inline void lab_del(wr_table *t, int64_t id, const char *name) { assert_ok(lab_apply(t, WR_OP_DELETE, id, name, NULL, err)); }
+static inline void lab_put(wr_table *t, int64_t id, const char *name) {
+    assert_ok(lab_apply(t, WR_OP_INSERT, id, NULL, name, err));
+}
+static inline void lab_set(wr_table *t, int64_t id, const char *old, const char *name) {
+    assert_ok(lab_apply(t, WR_OP_UPDATE, id, old, name, err));
+}
+static inline void lab_del(wr_table *t, int64_t id, const char *name) {
+    assert_ok(lab_apply(t, WR_OP_DELETE, id, name, NULL, err));
+}
 static inline void lab_fill(wr_table *t, int64_t from, int64_t to) {
     for (int64_t i = from; i < to; i++) lab_put(t, i, "some row");
 }
@@ -81,7 +100,14 @@ static inline wr_code lab_try_commit(lab *l, wr_err *err) {
 static inline void lab_commit(lab *l) { assert_ok(lab_try_commit(l, err)); }
 
 /* ------------------------------------------------------------------ what readers see */
-typedef struct lab_seen { char *text; const uint32_t *deleted; uint64_t ndeleted, at; const wr_schema *s; char **rows; int n; } lab_seen;
+typedef struct lab_seen {
+    char *text;
+    const uint32_t *deleted;
+    uint64_t ndeleted, at;
+    const wr_schema *s;
+    char **rows;
+    int n;
+} lab_seen;
 static inline wr_code lab_see(void *ctx, uint64_t pos, wr_slice row, wr_err *err) {
     lab_seen *s = ctx;
     while (s->at < s->ndeleted && s->deleted[s->at] < pos) s->at++;
@@ -160,7 +186,9 @@ static inline wr_table_health lab_health(wr_table *t) {
     return h;
 }
 static inline wr_code lab_count(void *ctx, const char *name, wr_err *err) { return ++*(int *)ctx, WR_OK; }
-static inline wr_code lab_count_journal(void *ctx, const char *path, int64_t us, wr_err *err) { return ++*(int *)ctx, WR_OK; }
+static inline wr_code lab_count_journal(void *ctx, const char *path, int64_t us, wr_err *err) {
+    return ++*(int *)ctx, WR_OK;
+}
 static inline int lab_journal(const lab *l) {
     int n = 0;
     assert_ok(wr_state_file_each(l->state, lab_count_journal, &n, err));

@@ -3,8 +3,18 @@
 
 static const wr_key_plan plan = {.form = WR_KEY_HASH, .fingerprint = 3};
 
-typedef struct model { wr_key key; uint32_t file, row; bool dead; } model;
-typedef struct search { model *m; int n; bool *gone; uint32_t file, row; int shown; } search;
+typedef struct model {
+    wr_key key;
+    uint32_t file, row;
+    bool dead;
+} model;
+typedef struct search {
+    model *m;
+    int n;
+    bool *gone;
+    uint32_t file, row;
+    int shown;
+} search;
 
 static bool live(void *ctx, uint32_t file, uint32_t row) {
     search *s = ctx;

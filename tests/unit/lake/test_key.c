@@ -7,7 +7,8 @@ static wr_schema *schema_of(const wr_column *cols, int n) {
     return s;
 }
 static wr_column col(const char *name, int id, uint8_t kind, bool nullable, int key) {
-    wr_column c = {.name = (char *)(uintptr_t)name, .id = id, .type = {.kind = kind}, .nullable = nullable, .key_ord = key};
+    wr_column c = {
+        .name = (char *)(uintptr_t)name, .id = id, .type = {.kind = kind}, .nullable = nullable, .key_ord = key};
     if (kind == WR_DECIMAL) c.type.precision = 20, c.type.scale = 2;
     return c;
 }
@@ -60,7 +61,8 @@ static void the_form_is_exact_where_the_key_fits(void **st) {
 static void the_key_is_the_same_however_the_columns_around_it_are(void **st) {
     (void)st;
     for (int front = 0; front < 3; front++) { /* nothing, fixed-width or text before the key */
-        wr_column c[3] = {col("x", 9, front == 1 ? WR_INT : WR_STRING, true, 0), col("k", 1, WR_LONG, false, 1), col("z", 3, WR_STRING, true, 0)};
+        wr_column c[3] = {col("x", 9, front == 1 ? WR_INT : WR_STRING, true, 0), col("k", 1, WR_LONG, false, 1),
+                          col("z", 3, WR_STRING, true, 0)};
         wr_schema *s = schema_of(front ? c : c + 1, front ? 3 : 2);
         wr_key_plan *p = plan_of(s);
         const int64_t keys[] = {0, 1, -1, INT64_MIN, INT64_MAX, 4711};
@@ -116,14 +118,16 @@ static void hashed_keys_do_not_run_into_each_other(void **st) {
     wr_column c[2] = {col("a", 1, WR_STRING, true, 1), col("b", 2, WR_STRING, true, 2)};
     wr_schema *s = schema_of(c, 2);
     wr_key_plan *p = plan_of(s);
-    wr_value v[6][2] = {{{.s = wr_slice_str("ab")}, {.s = wr_slice_str("c")}}, {{.s = wr_slice_str("a")}, {.s = wr_slice_str("bc")}},
-                        {{.s = wr_slice_str("abc")}, {.s = wr_slice_str("")}}, {{.s = wr_slice_str("abc")}, {.null = true}},
-                        {{.null = true}, {.s = wr_slice_str("abc")}}, {{.s = wr_slice_str("")}, {.s = wr_slice_str("abc")}}};
+    wr_value v[6][2] = {
+        {{.s = wr_slice_str("ab")}, {.s = wr_slice_str("c")}}, {{.s = wr_slice_str("a")}, {.s = wr_slice_str("bc")}},
+        {{.s = wr_slice_str("abc")}, {.s = wr_slice_str("")}}, {{.s = wr_slice_str("abc")}, {.null = true}},
+        {{.null = true}, {.s = wr_slice_str("abc")}},          {{.s = wr_slice_str("")}, {.s = wr_slice_str("abc")}}};
     for (int i = 0; i < 6; i++)
         for (int j = 0; j < 6; j++) assert_int_equal(wr_key_eq(key_of(p, s, v[i]), key_of(p, s, v[j])), i == j);
     static char big[5000];
     memset(big, 'x', sizeof big - 1);
-    wr_value w[2] = {{.s = wr_slice_str(big)}, {.s = wr_slice_str("c")}}, x[2] = {{.s = wr_slice_of(big, 4998)}, {.s = wr_slice_str("c")}};
+    wr_value w[2] = {{.s = wr_slice_str(big)}, {.s = wr_slice_str("c")}},
+             x[2] = {{.s = wr_slice_of(big, 4998)}, {.s = wr_slice_str("c")}};
     assert_true(wr_key_eq(key_of(p, s, w), key_of(p, s, w)));
     assert_false(wr_key_eq(key_of(p, s, w), key_of(p, s, x)));
     wr_key_plan_free(p), wr_schema_unref(s);
@@ -147,9 +151,12 @@ static void key_columns_alone_in_key_order_have_the_same_key(void **st) {
         for (int i = 0; i < n; i++) {
             snprintf(names[i], 16, "c%d", i);
             c[i] = col(names[i], i + 1, kinds[w_below(&w, 8)], w_below(&w, 3) == 0, 0);
-            if (c[i].type.kind == WR_STRING || c[i].type.kind == WR_BINARY) v[i].s = wr_slice_of(text[i], (size_t)snprintf(text[i], 20, "%d", w_below(&w, 100)));
-            else if (c[i].type.kind == WR_BOOL) v[i].b = w_below(&w, 2);
-            else v[i].dec = w_below(&w, 1000) - 500;
+            if (c[i].type.kind == WR_STRING || c[i].type.kind == WR_BINARY)
+                v[i].s = wr_slice_of(text[i], (size_t)snprintf(text[i], 20, "%d", w_below(&w, 100)));
+            else if (c[i].type.kind == WR_BOOL)
+                v[i].b = w_below(&w, 2);
+            else
+                v[i].dec = w_below(&w, 1000) - 500;
             v[i].null = c[i].nullable && w_below(&w, 2);
         }
         for (int k = 0; k < nkey; k++) c[order[k]].key_ord = k + 1;
@@ -194,7 +201,8 @@ static void a_plan_of_other_columns_types_or_order_has_another_fingerprint(void 
 static void short_rows_and_nulls_in_the_key_are_corrupt_at_every_length(void **st) {
     (void)st;
     for (int front = 0; front < 2; front++) {
-        wr_column c[3] = {col("x", 9, front ? WR_STRING : WR_INT, true, 0), col("k", 1, WR_LONG, false, 1), col("z", 3, WR_STRING, true, 0)};
+        wr_column c[3] = {col("x", 9, front ? WR_STRING : WR_INT, true, 0), col("k", 1, WR_LONG, false, 1),
+                          col("z", 3, WR_STRING, true, 0)};
         wr_schema *s = schema_of(c, 3);
         wr_key_plan *p = plan_of(s);
         wr_value v[3] = {{.i32 = 7}, {.i64 = 5}, {.s = wr_slice_str("tail")}};

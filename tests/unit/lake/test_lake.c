@@ -224,7 +224,17 @@ static void a_foreign_commit_is_a_conflict_and_is_taken_in_by_opening_anew(void 
 }
 
 static void a_failed_commit_can_be_tried_again(void **st) {
-    static const char *const points[] = {"lake.before_commit", "lake.before_data_file", "parquet_write", "ice.puffin", "ice.announced", "ice.write", "ice.synced", "ice.sql", "io.sync", "io.write", "state.commit"};
+    static const char *const points[] = {"lake.before_commit",
+                                         "lake.before_data_file",
+                                         "parquet_write",
+                                         "ice.puffin",
+                                         "ice.announced",
+                                         "ice.write",
+                                         "ice.synced",
+                                         "ice.sql",
+                                         "io.sync",
+                                         "io.write",
+                                         "state.commit"};
     for (int version = 2; version <= 3; version++)
         for (size_t p = 0; p < sizeof points / sizeof *points; p++)
             for (int nth = 1; nth < 4; nth++) {
@@ -250,7 +260,8 @@ static void a_failed_commit_can_be_tried_again(void **st) {
                     assert_content(&l, "u", "5:u 5:u");
                     lab_put(t, 4, "d"); /* life goes on in between */
                     lab_commit(&l);
-                } else lab_put(t, 4, "d"), lab_commit(&l);
+                } else
+                    lab_put(t, 4, "d"), lab_commit(&l);
                 assert_content(&l, "t", "1:A 2:b 3:c 4:d");
                 assert_content(&l, "v", "5:u");
                 assert_content(&l, "n", "9:n");
@@ -398,7 +409,8 @@ static void opening_and_reading_run_out_of_memory_anywhere_without_harm(void **s
         wr_err e = WR_ERR_INIT;
         wr_mem_fail_after(n);
         wr_code rc = wr_lake_open(&o, l.state, l.engine, &l.lake, &e);
-        if (rc == WR_OK) rc = lab_apply(wr_lake_table(l.lake, 1), WR_OP_UPDATE, 4, "", "new", &e), wr_lake_close(l.lake);
+        if (rc == WR_OK)
+            rc = lab_apply(wr_lake_table(l.lake, 1), WR_OP_UPDATE, 4, "", "new", &e), wr_lake_close(l.lake);
         bool over = wr_mem_fail_after(0) > 0;
         if (over) {
             assert_int_equal(rc, WR_OK);

@@ -116,7 +116,8 @@ static void a_failed_seal_or_commit_loses_no_rows(void **st) {
     wr_load_writer *w = writer(t);
     put(w, t, 0, 3);
     wr_err e = WR_ERR_INIT;
-    const char *points[] = {"lake.before_data_file:1:fail", "parquet_write:1:fail", "io.sync:1:fail", "state.commit:1:fail"};
+    const char *points[] = {"lake.before_data_file:1:fail", "parquet_write:1:fail", "io.sync:1:fail",
+                            "state.commit:1:fail"};
     for (int i = 0; i < 4; i++) {
         wr_fault_set(points[i]);
         assert_int_not_equal(wr_load_writer_seal(w, &e), WR_OK);
@@ -251,7 +252,8 @@ static void what_makes_no_sense_is_refused(void **st) {
     assert_int_equal(wr_table_load_commit(t, "{}", &e), WR_E_INVAL);
     assert_int_equal(wr_table_load_set_info(t, "{}", &e), WR_E_INVAL);
     begin(t, "{}");
-    assert_int_equal(wr_table_load_commit(t, "{}", &e), WR_E_INVAL); /* not in the catalog yet: its offset would be missing */
+    assert_int_equal(wr_table_load_commit(t, "{}", &e),
+                     WR_E_INVAL); /* not in the catalog yet: its offset would be missing */
     lab_commit(&l);
     assert_ok(wr_table_publish(t, err));
     lab_commit(&l);
@@ -264,7 +266,11 @@ static void what_makes_no_sense_is_refused(void **st) {
     lab_close(&l);
 }
 
-typedef struct worker { wr_table *t; int64_t from; pthread_t th; } worker;
+typedef struct worker {
+    wr_table *t;
+    int64_t from;
+    pthread_t th;
+} worker;
 static void *work(void *arg) {
     worker *w = arg;
     for (int i = 0; i < 6; i++) {

@@ -1,7 +1,10 @@
 #include "world.h"
 #include "index.h"
 
-typedef struct entry { wr_key key; uint32_t row; } entry;
+typedef struct entry {
+    wr_key key;
+    uint32_t row;
+} entry;
 
 static int newest(const entry *e, int n, wr_key key) {
     for (int i = n - 1; i >= 0; i--)

@@ -11,7 +11,10 @@ static wr_key outlier(world *w, uint64_t i) { return (wr_key){0, i ? i : UINT64_
 static wr_key doubles(world *w, uint64_t i) { return (wr_key){0, w_rnd(w) % 40}; }
 static wr_key hash(world *w, uint64_t i) { return (wr_key){w_rnd(w), w_rnd(w)}; }
 static wr_key same_half(world *w, uint64_t i) { return (wr_key){w_rnd(w) % 3, w_rnd(w) % 5000}; }
-static const struct maker { key_maker *make; int plan; } makers[] = {{sequence, 0}, {even, 0}, {clusters, 0}, {outlier, 0}, {doubles, 0}, {hash, 1}, {same_half, 1}};
+static const struct maker {
+    key_maker *make;
+    int plan;
+} makers[] = {{sequence, 0}, {even, 0}, {clusters, 0}, {outlier, 0}, {doubles, 0}, {hash, 1}, {same_half, 1}};
 enum { NMAKERS = sizeof makers / sizeof *makers };
 
 static int by_key(const void *a, const void *b) {
@@ -59,8 +62,10 @@ static void check(const wr_run *r, const wr_run_entry *e, uint64_t n, world *w) 
         uint64_t lo = 0, hi = n;
         while (lo < hi) {
             uint64_t mid = (lo + hi) / 2;
-            if (by_key(&e[mid], &probe) < 0) lo = mid + 1;
-            else hi = mid;
+            if (by_key(&e[mid], &probe) < 0)
+                lo = mid + 1;
+            else
+                hi = mid;
         }
         assert_int_equal(wr_run_seek(r, k), lo);
         wr_probe p = wr_run_probe(k);
@@ -178,14 +183,16 @@ static void any_bit_flip_and_any_truncation_is_noticed(void **st) {
         WR_AUTO_BUF wr_buf b = WR_BUF_INIT;
         assert_ok(wr_file_get(path, 1 << 20, &b, err));
         assert_int_equal(load_bytes(&plans[mk->plan], b.p, b.n), WR_OK);
-        size_t pad_from = 80 + 1 + 8 + 1 + 1 + 21, pad_to = (pad_from + 63) & ~63u; /* header, names; the gap is not covered by a checksum */
+        size_t pad_from = 80 + 1 + 8 + 1 + 1 + 21,
+               pad_to = (pad_from + 63) & ~63u; /* header, names; the gap is not covered by a checksum */
         for (size_t bit = 0; bit < b.n * 8; bit += bit < 2000 ? 1 : 37) {
             if (bit / 8 >= pad_from && bit / 8 < pad_to) continue;
             b.p[bit / 8] ^= (uint8_t)(1u << bit % 8);
             assert_int_equal(load_bytes(&plans[mk->plan], b.p, b.n), WR_E_CORRUPT);
             b.p[bit / 8] ^= (uint8_t)(1u << bit % 8);
         }
-        for (size_t n = 0; n < b.n; n += n < 200 ? 1 : 101) assert_int_equal(load_bytes(&plans[mk->plan], b.p, n), WR_E_CORRUPT);
+        for (size_t n = 0; n < b.n; n += n < 200 ? 1 : 101)
+            assert_int_equal(load_bytes(&plans[mk->plan], b.p, n), WR_E_CORRUPT);
         unlink(path);
     }
 }
@@ -233,18 +240,22 @@ static void failed_allocations_and_full_disks_leave_nothing_behind(void **st) {
         wr_err er = WR_ERR_INIT;
         for (uint64_t n = 1;; n++) {
             for (uint64_t i = 0; i < 2000; i++) e[i] = (wr_run_entry){{0, w_rnd(&w)}, 0, (uint32_t)i};
-            if (op) for (int i = 0; i < 2; i++) {
-                char p[330];
-                snprintf(p, sizeof p, "%s%d", path, i);
-                assert_ok(wr_run_build(&plans[0], e, 2000, names, 1, p, &src[i], err));
-                wr_run_bind(src[i], 0, (uint32_t)i);
-            }
+            if (op)
+                for (int i = 0; i < 2; i++) {
+                    char p[330];
+                    snprintf(p, sizeof p, "%s%d", path, i);
+                    assert_ok(wr_run_build(&plans[0], e, 2000, names, 1, p, &src[i], err));
+                    wr_run_bind(src[i], 0, (uint32_t)i);
+                }
             wr_mem_fail_after(n);
-            wr_code rc = op == 0 ? wr_run_build(&plans[0], e, 2000, names, 1, path, &r, &er)
-                         : op == 1 ? wr_run_merge(&plans[0], src, 2, path, &r, &er) : wr_run_load(&plans[0], src[0]->path, &r, &er);
+            wr_code rc = op == 0   ? wr_run_build(&plans[0], e, 2000, names, 1, path, &r, &er)
+                         : op == 1 ? wr_run_merge(&plans[0], src, 2, path, &r, &er)
+                                   : wr_run_load(&plans[0], src[0]->path, &r, &er);
             bool over = wr_mem_fail_after(0) > 0;
-            if (rc == WR_OK) wr_run_free(r, true);
-            else assert_int_equal(rc, WR_E_NOMEM);
+            if (rc == WR_OK)
+                wr_run_free(r, true);
+            else
+                assert_int_equal(rc, WR_E_NOMEM);
             for (int i = 0; op && i < 2; i++) wr_run_free(src[i], true);
             assert_false(wr_file_exists(path));
             if (over) break;

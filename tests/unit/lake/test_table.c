@@ -11,7 +11,8 @@ static void changes_within_and_across_commits_read_back(void **st) {
             lab_set(t, 2, "b", "B"), lab_del(t, 3, "c");
             lab_commit(&l);
             assert_content(&l, "t", "1:a 2:B");
-            lab_set(t, 1, "a", "x"), lab_set(t, 1, "x", "y"), lab_del(t, 2, "B"), lab_put(t, 2, "again"), lab_put(t, 4, "d");
+            lab_set(t, 1, "a", "x"), lab_set(t, 1, "x", "y"), lab_del(t, 2, "B"), lab_put(t, 2, "again"),
+                lab_put(t, 4, "d");
             lab_commit(&l);
             assert_content(&l, "t", "1:y 2:again 4:d");
             lab_reopen(&l);
@@ -94,7 +95,9 @@ static void a_row_that_does_not_fit_changes_nothing(void **st) {
     WR_AUTO_BUF wr_buf b = WR_BUF_INIT;
     wr_err e = WR_ERR_INIT;
     lab_row(wr_table_schema(t), 1, "b", &b);
-    for (size_t n = 0; n < b.n; n++) assert_int_equal(wr_table_apply(t, WR_APPLY_STRICT, WR_OP_UPDATE, wr_buf_view(&b), wr_slice_of(b.p, n), &e), WR_E_CORRUPT);
+    for (size_t n = 0; n < b.n; n++)
+        assert_int_equal(wr_table_apply(t, WR_APPLY_STRICT, WR_OP_UPDATE, wr_buf_view(&b), wr_slice_of(b.p, n), &e),
+                         WR_E_CORRUPT);
     lab_put(t, 2, "c");
     lab_commit(&l);
     assert_content(&l, "t", "1:a 2:c");
@@ -168,8 +171,13 @@ static void missing_and_damaged_index_runs_are_made_anew(void **st) {
         lab_commit(&l);
         lab_close(&l);
         char cmd[400];
-        snprintf(cmd, sizeof cmd, how == 0 ? "rm -r '%s/index'" : how == 1 ? "for f in '%s'/index/*/*.run; do truncate -s -1 $f; done"
-                                                                          : "for f in '%s'/index/*/*.run; do printf x | dd of=$f bs=1 seek=2000 conv=notrunc 2>/dev/null; done", dir);
+        snprintf(
+            cmd, sizeof cmd,
+            how == 0 ? "rm -r '%s/index'"
+            : how == 1
+                ? "for f in '%s'/index/*/*.run; do truncate -s -1 $f; done"
+                : "for f in '%s'/index/*/*.run; do printf x | dd of=$f bs=1 seek=2000 conv=notrunc 2>/dev/null; done",
+            dir);
         assert_int_equal(system(cmd), 0);
         lab_open(&l);
         t = wr_lake_table(l.lake, 1);
@@ -243,7 +251,8 @@ static void what_an_alter_cannot_do_is_said_before_anything_changes(void **st) {
     wr_schema_unref(s);
     c[0].id = 9, c[0].type.kind = WR_LONG;
     assert_ok(wr_schema_new(c, 2, 2, &s, err));
-    assert_int_equal(wr_table_alter(t, s, true, &e), WR_E_UNSUPPORTED); /* a new key column without values for old rows */
+    assert_int_equal(wr_table_alter(t, s, true, &e),
+                     WR_E_UNSUPPORTED); /* a new key column without values for old rows */
     assert_false(wr_lake_dirty(l.lake));
     assert_ok(wr_table_load_begin(t, s, "{}", err)); /* so that the caller can do this instead */
     wr_schema_unref(s);
@@ -260,7 +269,12 @@ static void failed_allocations_while_filling_leave_the_committed_table(void **st
     lab_commit(&l);
     wr_column c[3] = {{.name = (char *)(uintptr_t) "id", .id = 1, .type = {.kind = WR_LONG}, .key_ord = 1},
                       {.name = (char *)(uintptr_t) "name", .id = 2, .type = {.kind = WR_STRING}, .nullable = true},
-                      {.name = (char *)(uintptr_t) "more", .id = 3, .type = {.kind = WR_STRING}, .nullable = true, .has_initial = true, .initial = {.s = wr_slice_str("new")}}};
+                      {.name = (char *)(uintptr_t) "more",
+                       .id = 3,
+                       .type = {.kind = WR_STRING},
+                       .nullable = true,
+                       .has_initial = true,
+                       .initial = {.s = wr_slice_str("new")}}};
     wr_schema *s;
     assert_ok(wr_schema_new(c, 3, 2, &s, err));
     for (uint64_t n = 1, over = 0; !over; n += 1 + n / 20) {

@@ -1,5 +1,6 @@
-/* A small world of tables that changes at random, kept twice: in the lake, and as plain values in memory. What is done is decided by the
- * seed and the plain values alone, so that a second world with the same seed and no lake goes through the same states.
+/* A small world of tables that changes at random, kept twice: in the lake, and as plain values in memory. What is done
+ * is decided by the seed and the plain values alone, so that a second world with the same seed and no lake goes through
+ * the same states.
  *
  * A value is null or a number; each column kind shows the number in its own way, so that promotions keep it. */
 #ifndef TESTS_LAKE_WORLD_H
@@ -21,11 +22,11 @@
 #include "weir/lake.h"
 #include "io/tmpdir.h"
 
-#define assert_ok(expr)                                                                                                                          \
-    do {                                                                                                                                         \
-        wr_err e_ = WR_ERR_INIT, *err = &e_;                                                                                                     \
-        wr_code rc_ = (expr);                                                                                                                    \
-        if (rc_ != WR_OK) fail_msg("%s: %s: %s", #expr, wr_code_name(rc_), err->msg);                                                            \
+#define assert_ok(expr)                                                                                                \
+    do {                                                                                                               \
+        wr_err e_ = WR_ERR_INIT, *err = &e_;                                                                           \
+        wr_code rc_ = (expr);                                                                                          \
+        if (rc_ != WR_OK) fail_msg("%s: %s: %s", #expr, wr_code_name(rc_), err->msg);                                  \
     } while (0)
 
 static inline void w_not_all_use(void) { (void)in_dir, (void)dir_make, (void)dir_remove; }
@@ -33,9 +34,21 @@ static inline void w_not_all_use(void) { (void)in_dir, (void)dir_make, (void)dir
 #define W_TABLES 5
 #define W_COLS 10
 
-typedef struct w_col { int32_t id; wr_type type; bool nullable, has_initial; int64_t initial; int key_ord; char name[24]; } w_col;
-typedef struct w_val { bool null; int64_t v; } w_val;
-typedef struct w_row { w_val v[W_COLS]; } w_row;
+typedef struct w_col {
+    int32_t id;
+    wr_type type;
+    bool nullable, has_initial;
+    int64_t initial;
+    int key_ord;
+    char name[24];
+} w_col;
+typedef struct w_val {
+    bool null;
+    int64_t v;
+} w_val;
+typedef struct w_row {
+    w_val v[W_COLS];
+} w_row;
 
 typedef struct w_content { /* copied at each commit */
     bool there;
@@ -50,21 +63,22 @@ typedef struct w_content { /* copied at each commit */
 } w_content;
 
 typedef struct w_table {
-    int form;              /* of the key: 0 long, 1 int+string, 2 none, 3 int+long, 4 string */
+    int form;                       /* of the key: 0 long, 1 int+string, 2 none, 3 int+long, 4 string */
     w_content now, committed, main; /* main: what readers see while a load is under way */
     bool loading, loading_committed, publish;
-    int load_got, load_of; /* rows that the load has brought so far, and all of them: from then on changes are replayed */
-    uint64_t anomalies;    /* expected */
+    int load_got,
+        load_of;        /* rows that the load has brought so far, and all of them: from then on changes are replayed */
+    uint64_t anomalies; /* expected */
     wr_table *lake;
 } w_table;
 
 typedef struct world {
     uint64_t rng, seed, ops;
     uint64_t offset, attempt; /* of the last commit; of the one that was tried last */
-    uint64_t *shared;      /* where a child tells its parent `offset`, NULL = nobody */
-    uint64_t stop_at;      /* a world without a lake: commits after this offset are not made; 0 = all are */
-    int version;           /* Iceberg format */
-    bool faults, failed;   /* errors of the lake are expected; there was one */
+    uint64_t *shared;         /* where a child tells its parent `offset`, NULL = nobody */
+    uint64_t stop_at;         /* a world without a lake: commits after this offset are not made; 0 = all are */
+    int version;              /* Iceberg format */
+    bool faults, failed;      /* errors of the lake are expected; there was one */
     w_table t[W_TABLES];
     uint32_t next_table;
     /* the lake, NULL in a world of plain values only */
@@ -100,12 +114,23 @@ static inline wr_value w_value(const w_col *c, w_val v, char text[32]) {
     wr_value x = {.null = v.null};
     if (v.null) return x;
     switch (c->type.kind) {
-    case WR_INT: x.i32 = (int32_t)v.v; break;
-    case WR_LONG: x.i64 = v.v; break;
-    case WR_FLOAT: x.f32 = (float)v.v / 4; break;
-    case WR_DOUBLE: x.f64 = (double)v.v / 4; break;
-    case WR_DECIMAL: x.dec = v.v; break;
-    default: x.s = wr_slice_of(text, (size_t)snprintf(text, 32, "s%lld", (long long)v.v));
+    case WR_INT:
+        x.i32 = (int32_t)v.v;
+        break;
+    case WR_LONG:
+        x.i64 = v.v;
+        break;
+    case WR_FLOAT:
+        x.f32 = (float)v.v / 4;
+        break;
+    case WR_DOUBLE:
+        x.f64 = (double)v.v / 4;
+        break;
+    case WR_DECIMAL:
+        x.dec = v.v;
+        break;
+    default:
+        x.s = wr_slice_of(text, (size_t)snprintf(text, 32, "s%lld", (long long)v.v));
     }
     return x;
 }
@@ -115,7 +140,12 @@ static inline wr_schema *w_schema(const w_content *c) {
     static char texts[W_COLS][32];
     for (int i = 0; i < c->ncols; i++) {
         const w_col *m = &c->cols[i];
-        cols[i] = (wr_column){.name = (char *)(uintptr_t)m->name, .id = m->id, .type = m->type, .nullable = m->nullable, .key_ord = m->key_ord, .has_initial = m->has_initial};
+        cols[i] = (wr_column){.name = (char *)(uintptr_t)m->name,
+                              .id = m->id,
+                              .type = m->type,
+                              .nullable = m->nullable,
+                              .key_ord = m->key_ord,
+                              .has_initial = m->has_initial};
         if (m->has_initial) cols[i].initial = w_value(m, (w_val){.v = m->initial}, texts[i]);
     }
     wr_schema *s = NULL;
@@ -143,8 +173,15 @@ static inline void w_open(world *w) {
     snprintf(catalog, sizeof catalog, "%s/catalog.db", w->home);
     snprintf(warehouse, sizeof warehouse, "%s/warehouse", w->home);
     snprintf(index, sizeof index, "%s/index", w->home);
-    wr_lake_options o = {.pipeline = "p", .catalog_path = catalog, .warehouse = warehouse, .index_dir = index, .format_version = w->version,
-                         .file_bytes = 40000, .pending_bytes = 90000, .snapshots_min = 5, .snapshots_max = 9};
+    wr_lake_options o = {.pipeline = "p",
+                         .catalog_path = catalog,
+                         .warehouse = warehouse,
+                         .index_dir = index,
+                         .format_version = w->version,
+                         .file_bytes = 40000,
+                         .pending_bytes = 90000,
+                         .snapshots_min = 5,
+                         .snapshots_max = 9};
     assert_ok(wr_lake_open(&o, w->state, w->engine, &w->lake, err));
     for (int i = 0; i < W_TABLES; i++) w->t[i].lake = w->t[i].now.there ? wr_lake_table(w->lake, w->t[i].now.id) : NULL;
 }
@@ -160,8 +197,16 @@ static inline void w_free(world *w) {
 }
 
 /* ------------------------------------------------------------------ comparing with what readers see */
-typedef struct w_bytes { uint8_t *p; size_t n; } w_bytes;
-typedef struct w_bag { w_bytes *v; int n, cap; const uint32_t *deleted; uint64_t ndeleted, at; } w_bag;
+typedef struct w_bytes {
+    uint8_t *p;
+    size_t n;
+} w_bytes;
+typedef struct w_bag {
+    w_bytes *v;
+    int n, cap;
+    const uint32_t *deleted;
+    uint64_t ndeleted, at;
+} w_bag;
 static inline void w_put(w_bag *b, wr_slice s) {
     if (b->n == b->cap) b->v = realloc(b->v, sizeof *b->v * (size_t)(b->cap = b->cap * 2 + 64));
     b->v[b->n].p = malloc(s.n + 1);
@@ -200,9 +245,13 @@ static inline void w_same_rows(const world *w, const w_content *c, const wr_sql_
     }
     if (want.n) qsort(want.v, (size_t)want.n, sizeof *want.v, w_cmp);
     if (got.n) qsort(got.v, (size_t)got.n, sizeof *got.v, w_cmp);
-    if (want.n != got.n) fail_msg("seed %llu op %llu: table %s has %d rows, not %d", (unsigned long long)w->seed, (unsigned long long)w->ops, c->name, got.n, want.n);
+    if (want.n != got.n)
+        fail_msg("seed %llu op %llu: table %s has %d rows, not %d", (unsigned long long)w->seed,
+                 (unsigned long long)w->ops, c->name, got.n, want.n);
     for (int i = 0; i < want.n; i++)
-        if (w_cmp(&want.v[i], &got.v[i])) fail_msg("seed %llu op %llu: table %s: row %d in order differs", (unsigned long long)w->seed, (unsigned long long)w->ops, c->name, i);
+        if (w_cmp(&want.v[i], &got.v[i]))
+            fail_msg("seed %llu op %llu: table %s: row %d in order differs", (unsigned long long)w->seed,
+                     (unsigned long long)w->ops, c->name, i);
     w_bag_free(&want), w_bag_free(&got);
 }
 
@@ -224,7 +273,9 @@ static inline void w_compare(const world *w) {
         there++;
         int k = 0;
         while (k < n && strcmp(t[k].name, w->t[i].committed.name)) k++;
-        if (k == n) fail_msg("seed %llu op %llu: table %s is missing", (unsigned long long)w->seed, (unsigned long long)w->ops, w->t[i].committed.name);
+        if (k == n)
+            fail_msg("seed %llu op %llu: table %s is missing", (unsigned long long)w->seed, (unsigned long long)w->ops,
+                     w->t[i].committed.name);
         assert_string_equal(t[k].ns, "db");
         w_same_rows(w, c, &t[k]);
         assert_int_equal(h[k].rows, c->nrows);
@@ -242,23 +293,29 @@ static inline void w_check_health(const world *w) {
         if (!w->t[i].lake) continue;
         assert_ok(wr_table_get_health(w->t[i].lake, &h, err));
         int want = w_reading(&w->t[i]) ? w->t[i].load_got : w->t[i].now.nrows;
-        if ((int)h.rows != want) fail_msg("seed %llu op %llu: %s: health says %d rows, not %d", (unsigned long long)w->seed, (unsigned long long)w->ops, w->t[i].now.name, (int)h.rows, want);
+        if ((int)h.rows != want)
+            fail_msg("seed %llu op %llu: %s: health says %d rows, not %d", (unsigned long long)w->seed,
+                     (unsigned long long)w->ops, w->t[i].now.name, (int)h.rows, want);
         assert_int_equal(h.anomalies, w->t[i].anomalies);
     }
 }
 
-
 /* ------------------------------------------------------------------ going back and forward */
-#define LAKE(w, expr)                                                                                                                            \
-    do {                                                                                                                                         \
-        if ((w)->lake && !(w)->failed) {                                                                                                         \
-            wr_err e_ = WR_ERR_INIT, *err = &e_;                                                                                                 \
-            if ((expr) != WR_OK) {                                                                                                               \
-                if ((w)->shared) fprintf(stderr, "child, seed %llu op %llu: %s: %s\n", (unsigned long long)(w)->seed, (unsigned long long)(w)->ops, #expr, err->msg), _exit(3); \
-                if (!(w)->faults) fail_msg("seed %llu op %llu: %s: %s", (unsigned long long)(w)->seed, (unsigned long long)(w)->ops, #expr, err->msg); \
-                (w)->failed = true;                                                                                                              \
-            }                                                                                                                                    \
-        }                                                                                                                                        \
+#define LAKE(w, expr)                                                                                                  \
+    do {                                                                                                               \
+        if ((w)->lake && !(w)->failed) {                                                                               \
+            wr_err e_ = WR_ERR_INIT, *err = &e_;                                                                       \
+            if ((expr) != WR_OK) {                                                                                     \
+                if ((w)->shared)                                                                                       \
+                    fprintf(stderr, "child, seed %llu op %llu: %s: %s\n", (unsigned long long)(w)->seed,               \
+                            (unsigned long long)(w)->ops, #expr, err->msg),                                            \
+                        _exit(3);                                                                                      \
+                if (!(w)->faults)                                                                                      \
+                    fail_msg("seed %llu op %llu: %s: %s", (unsigned long long)(w)->seed, (unsigned long long)(w)->ops, \
+                             #expr, err->msg);                                                                         \
+                (w)->failed = true;                                                                                    \
+            }                                                                                                          \
+        }                                                                                                              \
     } while (0)
 
 static inline void w_adopt(world *w) {
@@ -295,7 +352,9 @@ static inline void w_back(world *w) {
     if (offset) assert_int_equal(pos.offset, offset);
     wr_pos_clear(&pos);
     if (offset == w->attempt && offset != w->offset) w_adopt(w);
-    if (offset != w->offset) fail_msg("seed %llu op %llu: the lake is at %llu, not %llu", (unsigned long long)w->seed, (unsigned long long)w->ops, (unsigned long long)offset, (unsigned long long)w->offset);
+    if (offset != w->offset)
+        fail_msg("seed %llu op %llu: the lake is at %llu, not %llu", (unsigned long long)w->seed,
+                 (unsigned long long)w->ops, (unsigned long long)offset, (unsigned long long)w->offset);
     w->failed = false;
     for (int i = 0; i < W_TABLES; i++) {
         w_table *t = &w->t[i];
@@ -333,7 +392,8 @@ static inline w_col *w_add_col(w_content *c, const char *name, wr_type type, int
 }
 
 static inline void w_new_table(world *w, w_table *t, int slot) {
-    static const wr_type LONG = {.kind = WR_LONG}, INT = {.kind = WR_INT}, STR = {.kind = WR_STRING}, DEC = {.kind = WR_DECIMAL, .precision = 10, .scale = 2}, FLT = {.kind = WR_FLOAT};
+    static const wr_type LONG = {.kind = WR_LONG}, INT = {.kind = WR_INT}, STR = {.kind = WR_STRING},
+                         DEC = {.kind = WR_DECIMAL, .precision = 10, .scale = 2}, FLT = {.kind = WR_FLOAT};
     w_row *rows = t->now.rows;
     int cap = t->now.cap;
     t->now = (w_content){.there = true, .id = ++w->next_table, .rows = rows, .cap = cap, .version = 1};
@@ -342,11 +402,20 @@ static inline void w_new_table(world *w, w_table *t, int slot) {
     bool first = t->form % 2 == 0; /* the key in front, or behind text */
     if (!first) w_add_col(c, "a", STR, 0);
     switch (t->form) {
-    case 0: w_add_col(c, "k", LONG, 1); break;
-    case 1: w_add_col(c, "k", INT, 1), w_add_col(c, "l", STR, 2); break;
-    case 2: w_add_col(c, "k", INT, 0); break;
-    case 3: w_add_col(c, "k", INT, 2), w_add_col(c, "l", LONG, 1); break;
-    default: w_add_col(c, "k", STR, 1);
+    case 0:
+        w_add_col(c, "k", LONG, 1);
+        break;
+    case 1:
+        w_add_col(c, "k", INT, 1), w_add_col(c, "l", STR, 2);
+        break;
+    case 2:
+        w_add_col(c, "k", INT, 0);
+        break;
+    case 3:
+        w_add_col(c, "k", INT, 2), w_add_col(c, "l", LONG, 1);
+        break;
+    default:
+        w_add_col(c, "k", STR, 1);
     }
     w_add_col(c, "s", STR, 0);
     w_add_col(c, "d", DEC, 0);
@@ -374,9 +443,12 @@ static inline w_row w_random_row(world *w, const w_content *c, int64_t key) {
     w_row r = {0};
     bool keyless = !w_nkey(c);
     for (int i = 0; i < c->ncols; i++) {
-        if (c->cols[i].key_ord) r.v[i].v = key;
-        else if (c->cols[i].nullable && w_below(w, 8) == 0) r.v[i].null = true;
-        else r.v[i].v = keyless ? w_below(w, 3) : w_below(w, 1000) - 500;
+        if (c->cols[i].key_ord)
+            r.v[i].v = key;
+        else if (c->cols[i].nullable && w_below(w, 8) == 0)
+            r.v[i].null = true;
+        else
+            r.v[i].v = keyless ? w_below(w, 3) : w_below(w, 1000) - 500;
     }
     return r;
 }
@@ -386,7 +458,8 @@ static inline void w_apply(world *w, w_table *t, wr_op op, const w_row *before, 
     if (before) w_encode(&t->now, before, &b);
     if (after) w_encode(&t->now, after, &a);
     w->ops++;
-    LAKE(w, wr_table_apply(t->lake, t->loading ? WR_APPLY_REPLAY : WR_APPLY_STRICT, op, wr_buf_view(&b), wr_buf_view(&a), err));
+    LAKE(w, wr_table_apply(t->lake, t->loading ? WR_APPLY_REPLAY : WR_APPLY_STRICT, op, wr_buf_view(&b),
+                           wr_buf_view(&a), err));
 }
 static inline void w_take_out(w_content *c, int i) { c->rows[i] = c->rows[--c->nrows]; }
 
@@ -450,8 +523,10 @@ static inline void w_change_keyed(world *w, w_table *t, int64_t key) {
 }
 
 static inline void w_change(world *w, w_table *t) {
-    if (w_nkey(&t->now)) w_change_keyed(w, t, w_below(w, 400));
-    else w_change_keyless(w, t);
+    if (w_nkey(&t->now))
+        w_change_keyed(w, t, w_below(w, 400));
+    else
+        w_change_keyless(w, t);
 }
 
 /* Enough rows at once for index runs that go to disk. */
@@ -474,7 +549,11 @@ static inline void w_alter_lake(world *w, w_table *t, bool fill) {
 }
 
 static inline void w_alter(world *w, w_table *t) {
-    static const wr_type kinds[] = {{.kind = WR_INT}, {.kind = WR_LONG}, {.kind = WR_STRING}, {.kind = WR_FLOAT}, {.kind = WR_DECIMAL, .precision = 8, .scale = 1}};
+    static const wr_type kinds[] = {{.kind = WR_INT},
+                                    {.kind = WR_LONG},
+                                    {.kind = WR_STRING},
+                                    {.kind = WR_FLOAT},
+                                    {.kind = WR_DECIMAL, .precision = 8, .scale = 1}};
     w_content *c = &t->now;
     int what = w_below(w, 6), i = w_below(w, c->ncols);
     w_col *m = &c->cols[i];
@@ -498,22 +577,28 @@ static inline void w_alter(world *w, w_table *t) {
         }
         c->ncols--;
     } else if (what == 4) { /* promote */
-        if (m->type.kind == WR_INT) m->type.kind = WR_LONG;
-        else if (m->type.kind == WR_FLOAT) m->type.kind = WR_DOUBLE;
-        else if (m->type.kind == WR_DECIMAL && m->type.precision < 30) m->type.precision += 5;
-        else snprintf(m->name, sizeof m->name, "n%d_%u", m->id, c->version);
+        if (m->type.kind == WR_INT)
+            m->type.kind = WR_LONG;
+        else if (m->type.kind == WR_FLOAT)
+            m->type.kind = WR_DOUBLE;
+        else if (m->type.kind == WR_DECIMAL && m->type.precision < 30)
+            m->type.precision += 5;
+        else
+            snprintf(m->name, sizeof m->name, "n%d_%u", m->id, c->version);
     } else { /* the key: from two columns to one and back, or to none and back */
         int k = 0, l = -1;
         while (k < c->ncols && strncmp(c->cols[k].name, "k", 1) && c->cols[k].id != (t->form % 2 ? 2 : 1)) k++;
         for (int x = 0; x < c->ncols; x++)
             if (c->cols[x].id == 3 && t->form % 2) l = x;
         if (k == c->ncols || t->form == 2) return;
-        if (w_nkey(c) == 2) c->cols[k].key_ord = 1, c->cols[l].key_ord = 0;
+        if (w_nkey(c) == 2)
+            c->cols[k].key_ord = 1, c->cols[l].key_ord = 0;
         else if (w_nkey(c) == 1 && l >= 0 && c->cols[k].key_ord && !c->cols[l].nullable && w_below(w, 3)) {
             for (int x = 0; x < c->nrows; x++)
                 if (c->rows[x].v[l].null || c->rows[x].v[l].v != c->rows[x].v[k].v) return;
             c->cols[l].key_ord = 2;
-        } else return;
+        } else
+            return;
     }
     w_alter_lake(w, t, fill);
 }
@@ -554,7 +639,9 @@ static inline void w_create(world *w, w_table *t, int slot) {
 }
 
 /* ------------------------------------------------------------------ loads */
-static inline void w_load_info(const w_table *t, char info[64]) { snprintf(info, 64, "{\"got\":%d,\"of\":%d}", t->load_got, t->load_of); }
+static inline void w_load_info(const w_table *t, char info[64]) {
+    snprintf(info, 64, "{\"got\":%d,\"of\":%d}", t->load_got, t->load_of);
+}
 
 static inline void w_load_begin(world *w, w_table *t) {
     char info[64];
@@ -601,20 +688,27 @@ static inline void w_step(world *w) {
         return;
     }
     bool reading = w_reading(t);
-    if (what < 1) w_drop(w, t);
-    else if (what < 4) w_rename(w, t);
-    else if (what < 7 && (!t->loading || what == 5)) w_load_begin(w, t);
+    if (what < 1)
+        w_drop(w, t);
+    else if (what < 4)
+        w_rename(w, t);
+    else if (what < 7 && (!t->loading || what == 5))
+        w_load_begin(w, t);
     else if (reading) {
         if (what < 100) w_load_piece(w, t);
     } else if (what < 30 && t->loading) {
         t->publish = true;
         LAKE(w, wr_table_publish(t->lake, err));
-    } else if (t->publish && what < 40) return;
-    else if (what < 40 && what >= 34) w_alter(w, t);
+    } else if (t->publish && what < 40)
+        return;
+    else if (what < 40 && what >= 34)
+        w_alter(w, t);
     else if (what == 40 || what == 41) {
         t->now.nrows = 0;
         LAKE(w, wr_table_truncate(t->lake, err));
-    } else if (what == 42 && w_below(w, 4) == 0) w_bulk(w, t);
-    else w_change(w, t);
+    } else if (what == 42 && w_below(w, 4) == 0)
+        w_bulk(w, t);
+    else
+        w_change(w, t);
 }
 #endif
