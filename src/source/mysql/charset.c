@@ -218,6 +218,27 @@ wr_code wr_charset_decode(const wr_charset *cs, wr_slice in, wr_buf *out, wr_err
     return wr_buf_check(out, "text", err);
 }
 
+static bool table_has(const uint16_t *t, size_t n, uint32_t c) {
+    for (size_t i = 0; t && i < n; i++)
+        if (t[i] == c) return true;
+    return false;
+}
+
+bool wr_charset_has(const wr_charset *cs, uint32_t c) {
+    switch (cs->kind) {
+    case CS_UTF8MB3:
+    case CS_UCS2: return c < 0x10000;
+    case CS_ASCII: return c < 0x80;
+    case CS_SINGLE:
+        if (c < 0x80) return !cs->single->swe7 || table_has(wr_charset_swe7_low, 128, c);
+        return c < WR_CHARSET_NONE && table_has(cs->single->high, 128, c);
+    case CS_MULTI:
+        if (c < 0x80 || (cs->kana && c >= 0xFF61 && c <= 0xFF9F)) return true;
+        return c < WR_CHARSET_NONE && (table_has(cs->two, 65536, c) || table_has(cs->three, 65536, c));
+    default: return true;
+    }
+}
+
 /* ------------------------------------------------------------------ the cache */
 static void fill_table(UConverter *cnv, uint16_t *t, bool three, const wr_charset_diff *d, int nd) {
     for (unsigned i = 0; i < 65536; i++) t[i] = WR_CHARSET_NONE;

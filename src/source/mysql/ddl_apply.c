@@ -135,7 +135,7 @@ static wr_code create_from_server(apply *ap, const char *db, const char *name, w
     t->id = ap->c->next_id++;
     t->version = 1;
     t->captured = there;
-    if (there) renumber_columns(t);
+    if (there) renumber_columns(t), t->doubt = WR_MY_DOUBT_RESHAPED;
     return put_and_send(ap, t, there ? WR_DDL_CREATE : WR_DDL_HIDDEN, there ? WR_ROWS_RELOAD : WR_ROWS_KEEP, NULL, NULL, NULL, err);
 }
 
@@ -320,7 +320,7 @@ static wr_code swap_in(apply *ap, const wr_my_table *t, const wr_my_table *s, wr
     n->captured = true;
     n->like_of = n->away_of = 0;
     n->like_next = 0;
-    n->doubt = 0;
+    n->doubt = s && s->ncols ? 0 : WR_MY_DOUBT_RESHAPED;
     wr_ddl_rows rows = wr_ddl_judge(t, n, &f, ap->c->types, initial);
     return put_and_send(ap, WR_STEAL(n), WR_DDL_ALTER, rows, initial, NULL, NULL, err);
 }
@@ -548,7 +548,7 @@ static wr_code apply_create(apply *ap, const wr_sql *s, wr_err *err) {
     else renumber_columns(t);
     if (rows == WR_ROWS_RELOAD) t->doubt |= WR_MY_DOUBT_RESHAPED;
     bool captured = t->captured;
-    if (captured) t->doubt = 0;
+    if (captured) t->doubt &= WR_MY_DOUBT_RESHAPED;
     return put_and_send(ap, WR_STEAL(t), captured ? WR_DDL_CREATE : WR_DDL_HIDDEN, captured ? rows : WR_ROWS_KEEP, NULL, NULL, NULL, err);
 }
 
@@ -981,6 +981,8 @@ static wr_code alter_known(apply *ap, const wr_sql *s, wr_entry *e, const wr_ddl
     f.rows_lost = f.rows_lost || s->ignore;
     WR_AUTO bool *initial = wr_calloc((size_t)t->ncols, sizeof *initial);
     if (!initial) return wr_nomem(err, "table definition", (size_t)t->ncols);
+    /* a definition that came from the server may have had this statement in it already: rows until now were read with it */
+    f.rows_lost = f.rows_lost || (old->captured && (old->doubt & WR_MY_DOUBT_RESHAPED));
     wr_ddl_rows rows = old->captured ? wr_ddl_judge(old, t, &f, ap->c->types, initial) : WR_ROWS_KEEP;
     if (!old->captured && (f.reshaped || f.rows_lost || f.stored_again)) t->doubt |= WR_MY_DOUBT_RESHAPED;
     AUTO_TABLE wr_my_table *after = wr_my_table_clone(t);

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <strings.h>
 
+#include <unicode/utf8.h>
+#include "value.h"
 #include "weir/base/mem.h"
 
 /* ------------------------------------------------------------------ parser */
@@ -463,6 +465,22 @@ static void drop_labels(wr_my_col *c) {
     c->nlabels = 0;
 }
 
+/* The server keeps '?' for what the column's character set lacks; its own definition then says so. */
+static bool charset_has_all(const char *charset, const char *s, size_t n) {
+    const wr_charset *cs = NULL;
+    wr_err ignored = WR_ERR_INIT;
+    bool plain = true;
+    for (size_t i = 0; i < n; i++) plain = plain && !(s[i] & 0x80);
+    if ((plain && strcmp(charset, "swe7") != 0) || strcmp(charset, "binary") == 0) return true;
+    if (wr_charset_get(charset, &cs, &ignored) != WR_OK) return false;
+    for (int32_t i = 0; i < (int32_t)n;) {
+        UChar32 c;
+        U8_NEXT(s, i, (int32_t)n, c);
+        if (c < 0 || !wr_charset_has(cs, (uint32_t)c)) return false;
+    }
+    return true;
+}
+
 static wr_code copy_labels(const wr_ddl_type *ty, wr_my_col *c, wr_err *err) {
     char **labels = wr_calloc((size_t)ty->nlabels + 1, sizeof *labels);
     if (!labels) return wr_nomem(err, "labels", (size_t)ty->nlabels * sizeof *labels);
@@ -471,6 +489,7 @@ static wr_code copy_labels(const wr_ddl_type *ty, wr_my_col *c, wr_err *err) {
         const char *s = ty->labels[i];
         size_t n = ty->label_lens[i];
         if (strlen(s) != n) return cannot(c, err, "a label has a NUL byte in it");
+        if (c->charset && !charset_has_all(c->charset, s, n)) return cannot(c, err, "a label has a character that its character set lacks");
         bool binary = c->charset && strcmp(c->charset, "binary") == 0;
         while (n && s[n - 1] == ' ' && !binary) n--; /* the server drops trailing blanks of labels */
         if (!(labels[i] = wr_strndup(s, n))) return wr_nomem(err, "label", n);

@@ -47,7 +47,7 @@ typedef struct wr_my_fk {
 
 typedef enum wr_my_doubt {
     WR_MY_DOUBT_TOOL = 1,     /* nothing shows that a known tool copies the rows */
-    WR_MY_DOUBT_RESHAPED = 2, /* keys, partitions, checks: a tool's INSERT IGNORE may have left rows out */
+    WR_MY_DOUBT_RESHAPED = 2, /* keys, partitions, checks: a tool's INSERT IGNORE may have left rows out. Captured: the definition is the server's, maybe of later */
 } wr_my_doubt;
 
 typedef struct wr_my_table {

@@ -108,12 +108,13 @@ static wr_code put_datetime(const wr_row_plan *p, const plan_col *c, int y, int 
 }
 
 static wr_code put_instant(const wr_row_plan *p, const plan_col *c, uint32_t sec, int us, wr_buf *out, wr_buf *tmp, bool *null, wr_err *err) {
-    if (__builtin_expect(sec != 0 && c->type.kind == WR_TIMESTAMPTZ, 1)) {
+    bool zero = sec == 0 && us == 0; /* MariaDB keeps the first second's fractions */
+    if (__builtin_expect(!zero && c->type.kind == WR_TIMESTAMPTZ, 1)) {
         int64_t v = (int64_t)sec * 1000000 + us;
         wr_buf_put(out, &v, 8);
         return WR_OK;
     }
-    if (sec == 0) return put_datetime(p, c, 0, 0, 0, 0, 0, 0, us, out, tmp, null, err);
+    if (zero) return put_datetime(p, c, 0, 0, 0, 0, 0, 0, us, out, tmp, null, err);
     int y, m, d;
     wr_civil_from_days((int32_t)(sec / 86400), &y, &m, &d);
     int rest = (int)(sec % 86400);

@@ -621,10 +621,10 @@ wr_code wr_snap_plan_row(const wr_snap_plan *pl, const uint8_t *packet, size_t n
                 goto more_room;
             }
             goto bytes;
-        case C_GEOMETRY: /* 4 bytes SRID, then WKB */
-            if (vn < 4) return misfit(o, "no geometry", err);
-            v += 4;
-            vn -= 4;
+        case C_GEOMETRY: /* 4 bytes SRID, then WKB; nothing where MariaDB put a NULL into a NOT NULL column (INSERT IGNORE) */
+            if (vn > 0 && vn < 4) return misfit(o, "no geometry", err);
+            v += vn ? 4 : 0;
+            vn -= vn ? 4 : 0;
             goto bytes;
         case C_LOWER: {
             uint32_t len = (uint32_t)vn;

@@ -29,6 +29,12 @@ __attribute__((cold, noinline)) static wr_code no_date(const wr_my_col *c, const
     return wr_err_cure(err, "set types: {zero_date: \"null\"} (or epoch, or string), or correct the value in the source");
 }
 
+/* Rows that differ in nothing but a zero date would have one key: an update would meet the wrong one. */
+__attribute__((cold, noinline)) static wr_code no_key(const wr_my_col *c, const char *text, wr_err *err) {
+    wr_fail(err, WR_E_DECODE, WR_RETRY_NO, "column %s is in the table's key and holds %s, which no calendar has: such rows could not be told apart", c->name, text);
+    return wr_err_cure(err, "correct the value in the source, exclude the table, or start a new home with types: {zero_date: string}");
+}
+
 wr_code wr_my_put_date(const wr_my_col *c, wr_my_types t, int year, int month, int day, wr_value *ret, wr_buf *scratch, wr_err *err) {
     char text[128];
     if (t.zero_date == WR_ZERO_STRING) {
@@ -39,9 +45,9 @@ wr_code wr_my_put_date(const wr_my_col *c, wr_my_types t, int year, int month, i
         *ret = (wr_value){.i32 = wr_days_from_civil(year, month, day)};
         return WR_OK;
     }
-    if (t.zero_date == WR_ZERO_ERROR) {
+    if (t.zero_date == WR_ZERO_ERROR || c->key_ord) {
         sprintf(text, "%04d-%02d-%02d", year, month, day);
-        return no_date(c, text, err);
+        return c->key_ord ? no_key(c, text, err) : no_date(c, text, err);
     }
     *ret = (wr_value){.null = t.zero_date != WR_ZERO_EPOCH};
     return WR_OK;
@@ -51,9 +57,9 @@ wr_code wr_my_put_datetime(const wr_my_col *c, wr_my_types t, int year, int mont
                            wr_buf *scratch, wr_err *err) {
     char text[128];
     bool ok = is_day(year, month, day);
-    if (t.zero_date == WR_ZERO_STRING || (!ok && t.zero_date == WR_ZERO_ERROR)) {
+    if (t.zero_date == WR_ZERO_STRING || (!ok && (t.zero_date == WR_ZERO_ERROR || c->key_ord))) {
         int n = add_fraction(text, sprintf(text, "%04d-%02d-%02d %02d:%02d:%02d", year, month, day, h, m, s), us, c->scale);
-        if (t.zero_date == WR_ZERO_ERROR) return no_date(c, text, err);
+        if (t.zero_date != WR_ZERO_STRING) return c->key_ord ? no_key(c, text, err) : no_date(c, text, err);
         put_text(ret, scratch, text, n);
         return wr_buf_check(scratch, "date", err);
     }

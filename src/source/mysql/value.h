@@ -10,6 +10,7 @@ typedef struct wr_charset wr_charset;
 wr_code wr_charset_get(const char *name, const wr_charset **ret_charset, wr_err *err); /* process-wide cache; WR_E_UNSUPPORTED names it */
 /* Appends UTF-8 to out. Bytes that the charset does not define: WR_E_DECODE. */
 wr_code wr_charset_decode(const wr_charset *cs, wr_slice in, wr_buf *out, wr_err *err);
+bool wr_charset_has(const wr_charset *cs, uint32_t c); /* whether the set has this Unicode character; a search, for names and labels only */
 /* Bytes of well-formed UTF-8 at the start: in.n when all of it is. */
 size_t wr_utf8_prefix(wr_slice in);
 /* Charset of a collation id as TABLE_MAP metadata has it; NULL when unknown. 63 = "binary". */

@@ -1,0 +1,124 @@
+"""Random schemas, values, changes and schema changes (harness/random_sql.py) on a real server: after each batch every table of the source
+equals the lake, at the end also for a pipeline that only sees the result (its snapshot). Below: what such runs have found, cut down.
+
+WEIR_SEED=123 repeats a run, WEIR_ROUNDS=100 makes it long (6). A failing round leaves its statements as a script, one JSON array a line."""
+import os
+import random
+
+import pytest
+from harness import random_play
+from harness.lake import Lake
+
+ROUNDS = int(os.environ.get("WEIR_ROUNDS", "6"))
+SEED = int(os.environ.get("WEIR_SEED", random.SystemRandom().randrange(10**6)))
+
+
+@pytest.mark.parametrize("number", range(ROUNDS))
+def test_random(server, flavor, make_weir, tmp_path, number):
+    print(f"\nWEIR_SEED={SEED + number} WEIR_ROUNDS=1")
+    rnd = random.Random(f"{SEED + number} {flavor}")
+    db = "rnd"
+    config = {"lake": {"commit": {"every": rnd.choice(("100ms", "1s"))}, "format_version": rnd.choice((3, 3, 2))},
+              "policy": {"on_drop": rnd.choice(("keep", "mirror"))}}
+    live, metadata = rnd.random() < 0.6, rnd.choice(("FULL", "MINIMAL"))
+    weir = make_weir(server, [rf"{db}\..*"], config)
+    player = random_play.Player(server, db, weir, live)
+    player.steps.append(["config", flavor, config, live, metadata])
+    server.sql(f"SET GLOBAL binlog_row_metadata = '{metadata}'")
+    try:
+        random_play.Round(rnd, player, flavor, tables=rnd.choice((3, 6)), batches=3, statements=rnd.choice((15, 40))).play()
+        player.compare(readers=("duckdb",))
+        other = make_weir(server, [rf"{db}\..*"], config)
+        other.catch_up()
+        player.compare(other)
+    except BaseException as e:
+        if any(x in str(e) for x in random_play.LEGITIMATE):
+            print("refused:", e)
+            return
+        player.save(tmp_path / "failing.jsonl")
+        print(f"the statements: {tmp_path / 'failing.jsonl'}")
+        raise
+    finally:
+        player.end()
+        server.sql("SET GLOBAL binlog_row_metadata = 'FULL'", f"DROP DATABASE IF EXISTS {db}")
+
+
+# ---------------------------------------------------------------- found before
+@pytest.fixture
+def minimal(server):
+    server.sql("SET GLOBAL binlog_row_metadata = 'MINIMAL'")
+    yield
+    server.sql("SET GLOBAL binlog_row_metadata = 'FULL'")
+
+
+def run(server, db, *statements):
+    server.sql("SET SESSION sql_mode = '', time_zone = '+00:00'", *statements, db=db)
+
+
+def test_labels_that_the_character_set_lacks(server, db, weir, same, minimal):
+    """the server keeps '?' for them, whatever the statement says"""
+    run(server, db, "CREATE TABLE t (id INT PRIMARY KEY)")
+    weir.catch_up()
+    run(server, db, "CREATE TABLE a (id INT PRIMARY KEY, e ENUM('a','日本','é') CHARACTER SET latin1, s SET('日','b') CHARACTER SET greek)",
+        "INSERT INTO a VALUES (1,1,1),(2,2,2),(3,3,3)")
+    weir.catch_up()
+    same("a")
+    run(server, db, "ALTER TABLE a MODIFY e ENUM('a','日本','é','日') CHARACTER SET latin1", "INSERT INTO a VALUES (4,4,3)")
+    weir.catch_up()
+    same("a")
+
+
+def test_a_definition_of_later_is_not_believed(server, db, weir, same, minimal):
+    """a statement that cannot be followed takes the server's definition, which may have a later statement in it already"""
+    run(server, db, "CREATE TABLE t (id INT PRIMARY KEY, e ENUM('a','b'), l ENUM('a','x') CHARACTER SET latin1)", "INSERT INTO t VALUES (1,1,1),(2,2,1)")
+    weir.catch_up()
+    run(server, db, "ALTER TABLE t MODIFY l ENUM('a','日') CHARACTER SET latin1", "INSERT INTO t VALUES (10,1,1)", "UPDATE t SET e = 2 WHERE id = 1",
+        "ALTER TABLE t MODIFY e ENUM('b','a')")
+    weir.catch_up()
+    same("t")
+
+
+@pytest.mark.parametrize("when", ["snapshot", "stream"])
+def test_zero_dates_in_a_key_stop_the_sync(server, db, weir, same, when):
+    """they would all be null, and one row be taken for the other"""
+    run(server, db, "CREATE TABLE t (d DATE, n INT, PRIMARY KEY (d, n))", "INSERT INTO t VALUES ('2024-01-01', 1)")
+    if when == "stream":
+        weir.catch_up()
+        same("t")
+    run(server, db, "INSERT INTO t VALUES ('0000-00-00', 1), ('2024-00-15', 1)")
+    weir.catch_up(status=1).says("column d is in the table's key", "zero_date: string")
+
+
+def test_zero_dates_in_a_key_as_text(server, db, make_weir):
+    weir = make_weir(server, [rf"{db}\..*"], {"types": {"zero_date": "string"}})
+    lake = Lake(weir.home)
+    run(server, db, "CREATE TABLE t (d DATE PRIMARY KEY, n INT)", "INSERT INTO t VALUES ('2024-01-01', 1), ('0000-00-00', 2)")
+    weir.catch_up()
+    run(server, db, "INSERT INTO t VALUES ('2024-00-15', 3)", "UPDATE t SET n = 20 WHERE d = '0000-00-00'", "DELETE FROM t WHERE d = '2024-01-01'")
+    weir.catch_up()
+    rows = sorted((r["d"], r["n"]) for r in lake.table(db, "t").scan().to_arrow().to_pylist())
+    assert rows == [("0000-00-00", 20), ("2024-00-15", 3)]
+
+
+def test_a_geometry_of_no_bytes(server, flavor, db, weir, same):
+    """MariaDB makes it of NULL for a NOT NULL column"""
+    if flavor != "mariadb":
+        pytest.skip("MySQL refuses it")
+    run(server, db, "CREATE TABLE t (id INT PRIMARY KEY, g POINT NOT NULL)", "INSERT IGNORE INTO t VALUES (1, NULL), (2, ST_GeomFromText('POINT(1 1)'))")
+    weir.catch_up()
+    same("t")
+    run(server, db, "INSERT IGNORE INTO t VALUES (3, NULL)", "DELETE FROM t WHERE id = 1")
+    weir.catch_up()
+    same("t")
+
+
+def test_fractions_of_the_first_second(server, flavor, db, weir, same):
+    """MariaDB stores 1970-01-01 00:00:00.9 as second 0 with a fraction: no zero date"""
+    if flavor != "mariadb":
+        pytest.skip("MySQL has no such TIMESTAMP")
+    run(server, db, "CREATE TABLE t (id INT PRIMARY KEY, ts TIMESTAMP(4) NULL)", "INSERT INTO t VALUES (1, '1970-01-01 00:00:00.9'), (2, '0000-00-00')")
+    weir.catch_up()
+    same("t")
+    run(server, db, "INSERT INTO t VALUES (11, '1970-01-01 00:00:00.9'), (12, '0000-00-00')")
+    weir.catch_up()
+    same("t")
