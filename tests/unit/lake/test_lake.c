@@ -436,6 +436,7 @@ static void opening_and_reading_run_out_of_memory_anywhere_without_harm(void **s
 }
 
 int main(void) {
+    w_fast_folder();
     const struct CMUnitTest tests[] = {
         IN_DIR(names_are_swapped_and_passed_on_within_one_commit),
         IN_DIR(a_new_table_takes_a_name_that_is_left_in_the_same_commit),

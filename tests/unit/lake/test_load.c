@@ -305,6 +305,7 @@ static void writers_work_beside_each_other(void **st) {
 }
 
 int main(void) {
+    w_fast_folder();
     const struct CMUnitTest tests[] = {
         IN_DIR(readers_see_the_old_rows_until_the_load_is_published),
         IN_DIR(a_load_goes_on_after_a_restart_where_its_info_says),

@@ -328,6 +328,7 @@ static void the_rows_of_one_shard_are_deleted_by_its_name(void **st) {
 }
 
 int main(void) {
+    w_fast_folder();
     const struct CMUnitTest tests[] = {
         IN_DIR(changes_within_and_across_commits_read_back),
         IN_DIR(of_equal_rows_without_a_key_one_is_deleted),

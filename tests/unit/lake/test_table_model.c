@@ -239,6 +239,7 @@ static void a_kill_at_any_point_leaves_all_tables_at_one_commit_in_format_2(void
 }
 
 int main(void) {
+    w_fast_folder();
     const struct CMUnitTest tests[] = {
         IN_DIR(random_changes_read_back_as_made_in_format_3),
         IN_DIR(random_changes_read_back_as_made_in_format_2),

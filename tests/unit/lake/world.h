@@ -31,6 +31,11 @@
 
 static inline void w_not_all_use(void) { (void)in_dir, (void)dir_make, (void)dir_remove; }
 
+/* Thousands of syncs: on a memory file system unless TMPDIR says otherwise. Processes are killed here, not machines. */
+static inline void w_fast_folder(void) {
+    if (!getenv("TMPDIR") && access("/dev/shm", W_OK) == 0) setenv("TMPDIR", "/dev/shm", 0);
+}
+
 #define W_TABLES 5
 #define W_COLS 10
 
