@@ -75,7 +75,7 @@ static void a_table_that_comes_and_goes_between_commits_leaves_nothing(void **st
 static void a_kept_table_stays_readable_and_makes_room_for_its_name(void **st) {
     for (int apart = 0; apart < 2; apart++) { /* in one commit, or one after the other */
         lab l = {.version = 3};
-        dir_make(st);
+        dir_remove(st), dir_make(st);
         lab_open(&l);
         wr_table *a = lab_create(&l, 1, "a", 1);
         lab_put(a, 1, "first");
@@ -109,9 +109,7 @@ static void a_kept_table_stays_readable_and_makes_room_for_its_name(void **st) {
         lab_commit(&l);
         assert_int_equal(strncmp(lab_tables(), "a a__dropped_2", 14), 0);
         lab_close(&l);
-        dir_remove(st);
     }
-    dir_make(st);
 }
 
 static wr_code first_table(void *ctx, const char *ns, const char *name, const char *location, wr_err *err) {
@@ -182,7 +180,7 @@ static void progress_alone_can_be_committed(void **st) {
 static void a_foreign_commit_is_a_conflict_and_is_taken_in_by_opening_anew(void **st) {
     for (int version = 2; version <= 3; version++) {
         lab l = {.version = version};
-        dir_make(st);
+        dir_remove(st), dir_make(st);
         lab_open(&l);
         wr_table *t = lab_create(&l, 1, "t", 1), *u = lab_create(&l, 2, "u", 1);
         lab_put(t, 1, "a"), lab_put(t, 2, "b"), lab_put(u, 1, "u");
@@ -218,9 +216,7 @@ static void a_foreign_commit_is_a_conflict_and_is_taken_in_by_opening_anew(void 
         wr_ice_file_free(del[0]), wr_free(del), wr_ice_file_free(files[0]), wr_free(files);
         wr_ice_table_free(f), wr_ice_catalog_close(c);
         lab_close(&l);
-        dir_remove(st);
     }
-    dir_make(st);
 }
 
 static void a_failed_commit_can_be_tried_again(void **st) {
@@ -239,7 +235,7 @@ static void a_failed_commit_can_be_tried_again(void **st) {
         for (size_t p = 0; p < sizeof points / sizeof *points; p++)
             for (int nth = 1; nth < 4; nth++) {
                 lab l = {.version = version};
-                dir_make(st);
+                dir_remove(st), dir_make(st);
                 lab_open(&l);
                 wr_table *t = lab_create(&l, 1, "t", 1), *u = lab_create(&l, 2, "u", 0);
                 lab_put(t, 1, "a"), lab_put(t, 2, "b"), lab_put(u, 5, "u"), lab_put(u, 5, "u");
@@ -268,9 +264,7 @@ static void a_failed_commit_can_be_tried_again(void **st) {
                 lab_reopen(&l);
                 assert_content(&l, "t", "1:A 2:b 3:c 4:d");
                 lab_close(&l);
-                dir_remove(st);
             }
-    dir_make(st);
 }
 
 static void a_commit_that_runs_out_of_memory_anywhere_can_be_tried_again(void **st) {

@@ -29,7 +29,7 @@ static void begin(wr_table *t, const char *info) {
 static void readers_see_the_old_rows_until_the_load_is_published(void **st) {
     for (int version = 2; version <= 3; version++) {
         lab l = {.version = version};
-        dir_make(st);
+        dir_remove(st), dir_make(st);
         lab_open(&l);
         wr_table *t = lab_create(&l, 1, "t", 1);
         lab_put(t, 100, "old");
@@ -54,9 +54,7 @@ static void readers_see_the_old_rows_until_the_load_is_published(void **st) {
         lab_commit(&l);
         assert_content(&l, "t", "2:changed meanwhile");
         lab_close(&l);
-        dir_remove(st);
     }
-    dir_make(st);
 }
 
 static void a_load_goes_on_after_a_restart_where_its_info_says(void **st) {
@@ -206,7 +204,7 @@ static void a_load_can_begin_again_at_any_time(void **st) {
 static void a_load_takes_a_schema_of_its_own_and_main_gets_it_when_published(void **st) {
     for (int late = 0; late < 2; late++) { /* the last schema change in the very commit that publishes */
         lab l = {.version = 3};
-        dir_make(st);
+        dir_remove(st), dir_make(st);
         lab_open(&l);
         wr_table *t = lab_create(&l, 1, "t", 1);
         lab_put(t, 1, "main");
@@ -236,9 +234,7 @@ static void a_load_takes_a_schema_of_its_own_and_main_gets_it_when_published(voi
         assert_int_equal(wr_table_schema(wr_lake_table(l.lake, 1))->version, 9);
         wr_schema_unref(s3), wr_schema_unref(s4);
         lab_close(&l);
-        dir_remove(st);
     }
-    dir_make(st);
 }
 
 static void what_makes_no_sense_is_refused(void **st) {

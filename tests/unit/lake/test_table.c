@@ -4,7 +4,7 @@ static void changes_within_and_across_commits_read_back(void **st) {
     for (int version = 2; version <= 3; version++)
         for (int nkey = 0; nkey <= 2; nkey++) {
             lab l = {.version = version};
-            dir_make(st);
+            dir_remove(st), dir_make(st);
             lab_open(&l);
             wr_table *t = lab_create(&l, 1, "t", nkey);
             lab_put(t, 1, "a"), lab_put(t, 2, "b"), lab_put(t, 3, "c");
@@ -23,9 +23,7 @@ static void changes_within_and_across_commits_read_back(void **st) {
             assert_int_equal(lab_health(t).anomalies, 0);
             assert_int_equal(lab_journal(&l), 0);
             lab_close(&l);
-            dir_remove(st);
         }
-    dir_make(st);
 }
 
 static void of_equal_rows_without_a_key_one_is_deleted(void **st) {
@@ -61,7 +59,7 @@ static void an_update_of_a_row_that_is_not_there_counts_and_inserts(void **st) {
 static void a_file_without_live_rows_leaves_the_table(void **st) {
     for (int version = 2; version <= 3; version++) {
         lab l = {.version = version};
-        dir_make(st);
+        dir_remove(st), dir_make(st);
         lab_open(&l);
         wr_table *t = lab_create(&l, 1, "t", 1);
         lab_fill(t, 0, 30);
@@ -81,9 +79,7 @@ static void a_file_without_live_rows_leaves_the_table(void **st) {
         assert_content(&l, "t", "");
         assert_int_equal(lab_health(t).data_files, 0);
         lab_close(&l);
-        dir_remove(st);
     }
-    dir_make(st);
 }
 
 static void a_row_that_does_not_fit_changes_nothing(void **st) {
@@ -136,7 +132,7 @@ static void memory_is_written_out_at_the_limits_and_counted_right(void **st) {
 static void health_needs_no_open_table(void **st) {
     for (int version = 2; version <= 3; version++) {
         lab l = {.version = version, .file_bytes = 3000};
-        dir_make(st);
+        dir_remove(st), dir_make(st);
         lab_open(&l);
         wr_table *t = lab_create(&l, 1, "t", 1);
         assert_int_equal(lab_health(t).rows, 0);
@@ -155,16 +151,14 @@ static void health_needs_no_open_table(void **st) {
         assert_int_equal(b.delete_files, a.delete_files);
         assert_int_equal(b.deleted_rows, a.deleted_rows);
         lab_close(&l);
-        dir_remove(st);
     }
-    dir_make(st);
 }
 
 /* ------------------------------------------------------------------ index at the next start */
 static void missing_and_damaged_index_runs_are_made_anew(void **st) {
     for (int how = 0; how < 3; how++) {
         lab l = {.version = 3};
-        dir_make(st);
+        dir_remove(st), dir_make(st);
         lab_open(&l);
         wr_table *t = lab_create(&l, 1, "t", 1);
         lab_fill(t, 0, 3000);
@@ -186,9 +180,7 @@ static void missing_and_damaged_index_runs_are_made_anew(void **st) {
         assert_int_equal(lab_health(t).anomalies, 0);
         assert_content(&l, "t", "2995:some row 2996:some row 2997:some row 2998:some row 2999:some row");
         lab_close(&l);
-        dir_remove(st);
     }
-    dir_make(st);
 }
 
 /* ------------------------------------------------------------------ schema */
