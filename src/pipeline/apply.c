@@ -412,14 +412,13 @@ static wr_code publish_replayed(wr_pipeline *p, bool *ret_any, wr_err *err) {
 /* Runs the loads that are wanted; on an idle server they end where the queue already is. */
 static wr_code load(wr_pipeline *p, wr_err *err) {
     bool any = false;
-    int64_t began = wr_mono_us();
-    for (int i = 0; i < p->ntargets; i++)
-        if (p->targets[i]->phase == PHASE_LOAD) p->targets[i]->next_load_us = INT64_MAX;
-    wr_code rc = wr_load_run(p, err);
-    int64_t now = wr_mono_us();
-    for (int i = 0; i < p->ntargets; i++) /* a cause that comes again and again takes a tenth of the time */
-        if (p->targets[i]->next_load_us == INT64_MAX) p->targets[i]->next_load_us = now + (now - began) * LOAD_REST;
-    WR_TRY(rc);
+    WR_TRY(wr_load_run(p, err));
+    for (int i = 0; i < p->ntargets; i++) { /* a cause that comes again and again takes a tenth of the time */
+        target *t = p->targets[i];
+        int64_t took = 0;
+        for (int k = 0; k < t->nmembers; k++) took += t->members[k]->load_us, t->members[k]->load_us = 0;
+        if (t->phase == PHASE_REPLAY && took) t->next_load_us = wr_mono_us() + took * LOAD_REST;
+    }
     WR_TRY(publish_replayed(p, &any, err));
     return any ? wr_apply_commit(p, err) : WR_OK;
 }

@@ -34,6 +34,7 @@ typedef struct member {
     bool hides_changes;       /* a foreign key may change its rows without row events */
     bool exact;               /* loaded as of exactly `until`: changes up to it are skipped */
     uint64_t rows_loaded, rows_estimated; /* atomic */
+    int64_t load_us;          /* atomic: what the workers of the present or last load spent on it, all together */
 } member;
 
 /* A lake table and the source tables whose rows it takes: one, or the shards of a merge rule. */

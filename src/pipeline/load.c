@@ -348,7 +348,10 @@ static void *worker(void *arg) {
     while (pop_job(c, &j)) {
         for (int attempt = 0; !is_mismatched(c, j.m->target); attempt++) {
             wr_err err = WR_ERR_INIT;
-            if (do_job(c, j, &err) == WR_OK || err.code == WR_E_CANCELLED) break;
+            int64_t began = wr_mono_us();
+            wr_code rc = do_job(c, j, &err);
+            __atomic_add_fetch(&j.m->load_us, wr_mono_us() - began, __ATOMIC_RELAXED);
+            if (rc == WR_OK || err.code == WR_E_CANCELLED) break;
             if (retries(c, j.m, &err, attempt)) continue;
             note_failure(c, j.m, &err);
             break;
@@ -413,6 +416,7 @@ wr_code wr_load_run(wr_pipeline *p, wr_err *err) {
     for (int i = p->ntargets - 1; i >= 0; i--) {
         target *t = p->targets[i];
         if (t->phase != PHASE_LOAD) continue;
+        for (int k = t->nmembers - 1; k >= 0; k--) t->members[k]->load_us = 0;
         for (int k = t->nmembers - 1; k >= 0; k--)
             if (!t->members[k]->exact && rc == WR_OK && !push_job(&c, (job){t->members[k], -1})) rc = wr_nomem(err, "job", sizeof(job));
     }

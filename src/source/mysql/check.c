@@ -643,7 +643,7 @@ static wr_code check_table(check *c, const wr_my_table *t, wr_err *err) {
         say(c, WR_FINDING_WARNS, "no-primary-key", TEXT("%s.%s has no primary key", t->db, t->name),
             "its rows are told apart by all their values: changes cost more, and its snapshot is one long read",
             "add a primary key (an invisible AUTO_INCREMENT column will do)");
-    if (t->fk_cascade_child && (c->mariadb || c->s->version_num < 90600))
+    if (t->fk_cascade_child && (c->mariadb || c->s->version_num < 90600 || c->s->native_fk))
         say(c, WR_FINDING_WARNS, "fk-cascade",
             TEXT("a foreign key with CASCADE or SET NULL changes rows of %s.%s", t->db, t->name),
             "this server does not write such changes to the binlog: the lake table is read again as a whole after each "

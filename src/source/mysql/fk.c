@@ -110,7 +110,6 @@ static void drop_one(wr_my_table *t, const char *name, bool surely) {
 
 /* ------------------------------------------------------------------ statements */
 static wr_code add_one(wr_my_table *t, const wr_ddl_fk *d, const wr_ddl_server *sv, bool certain, wr_err *err) {
-    if (t->engine && strcasecmp(t->engine, "InnoDB") != 0) return WR_OK; /* read, and forgotten */
     if (d->inlined && sv->version && sv->version < (sv->is_mariadb ? 100500u : 90000u)) return WR_OK;
     if (d->name && find_name(t, d->name) >= 0) return WR_OK; /* IF NOT EXISTS */
     unsigned last = 0;
@@ -144,6 +143,7 @@ wr_code wr_my_fks_edit(wr_my_table *t, const wr_ddl_body *b, const wr_ddl_server
         const wr_ddl_fk *f = a->kind == WR_ACT_FOREIGN_KEY ? a->fk : column && a->col ? a->col->references : NULL;
         if (f) WR_TRY(add_one(t, f, sv, !dropped, err));
     }
+    if (t->engine && strcasecmp(t->engine, "InnoDB") != 0) wr_my_fks_clear(t); /* read, and forgotten */
     return WR_OK;
 }
 
