@@ -190,13 +190,13 @@ class Bench:
         s.sql("SET GLOBAL innodb_max_dirty_pages_pct = 90")
         [(version,)] = s.sql("SELECT VERSION()")
         weir_version = subprocess.run([BINARY, "version"], capture_output=True, text=True).stdout.strip().splitlines()
-        git = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
-        facts = {**measured.machine(), "server_version": version, "weir": weir_version[0] if weir_version else "?", "commit": git,
+        git = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty"], capture_output=True, text=True).stdout.strip()
+        facts = {**measured.machine(), "server_version": version, "weir": weir_version[0] if weir_version else "?", "checkout": git,
                  "duckdb": duckdb.__version__, "pyiceberg": pyiceberg.__version__, "rows": self.rows, "row_text_bytes": round(self.plan["tsv_bytes"] / max(1, self.rows)),
                  "plan": self.plan, "loadavg": measured.load()}
         self.record("facts", **facts)
         self.say(f"loaded in {time.monotonic() - t:.0f} s; {facts['cores']} cores {facts['cpu']}, {facts['memory_gb']} GB; {self.flavor} {version}; "
-                 f"{facts['weir']} ({git}); load {facts['loadavg']}")
+                 f"{facts['weir']} (checkout {git}); load {facts['loadavg']}")
 
     # ---- phases
     def bound_select(self):
