@@ -139,3 +139,17 @@ def test_who_may_only_select_sees_the_keys(server, db, make_weir, family):
     w.catch_up()
     assert_equal(server, Lake(w.home), db, ["c"])
     server.sql("DROP USER looker")
+
+
+def test_mysql_whose_engine_does_it_logs_nothing(flavor, own_server, make_weir):
+    """as all MySQL before 9.6"""
+    if flavor != "mysql":
+        pytest.skip("a setting of MySQL")
+    server, db = own_server({"innodb_native_foreign_keys": "ON"}), "family"
+    server.sql(f"CREATE DATABASE {db}")
+    server.sql(*FAMILY, db=db)
+    w = make_weir(server, [rf"{db}\..*"])
+    w.catch_up()
+    server.sql("DELETE FROM p WHERE id = 1", "UPDATE p SET code = 'z' WHERE id = 2", "DELETE FROM tree WHERE id = 1", db=db)
+    assert loads(w) == 4
+    assert_equal(server, Lake(w.home), db, TABLES)
