@@ -11,7 +11,6 @@
 
 /* A vector above this gets a Puffin file of its own: it will be rewritten or dropped alone, and then its old file is
  * wholly dead. Smaller ones of a commit share one file; that file lives until the last of them is gone. */
-#define OWN_FILE_BYTES (64u << 10)
 #define DV_BYTES_MAX (1u << 30)
 
 static wr_code position_schema(wr_schema **ret_schema, wr_err *err) {
@@ -101,10 +100,12 @@ wr_code wr_ice_read_deletes(wr_engine *e, const wr_ice_file *del, const char *da
 }
 
 /* ------------------------------------------------------------------ writing */
+/* One file for each data file's deletes. Puffin files could hold several vectors, and two things speak against it: DuckDB 1.5.5 (file cache on, the
+ * default) applies the wrong vector of a shared file, and Java's expiry deletes a shared file while a vector in it is still live
+ * (docs/decisions/0002-one-vector-per-puffin.md). */
 typedef struct target {
     char *uri, *local;
-    int from, n;
-} target; /* one file to write; dvs[from .. from+n) in it */
+} target;
 
 static void targets_clear(target *t, int n) {
     for (int i = 0; i < n; i++) wr_free(t[i].uri), wr_free(t[i].local);
@@ -127,15 +128,13 @@ static wr_ice_file *delete_file(const target *t, const wr_ice_dv *dv, const char
     return NULL;
 }
 
-static wr_code write_puffin(const target *t, wr_ice_dv *dvs, wr_ice_file **ret, wr_err *err) {
+static wr_code write_puffin(const target *t, wr_ice_dv *dv, wr_ice_file **ret, wr_err *err) {
     uint64_t bytes;
-    WR_TRY(wr_puffin_write(t->local, dvs + t->from, t->n, &bytes, err));
-    for (int i = t->from; i < t->from + t->n; i++) {
-        wr_ice_file *f = ret[i] = delete_file(t, &dvs[i], "PUFFIN");
-        if (!f) return wr_nomem(err, "delete file", sizeof *f);
-        f->records = dvs[i].cardinality, f->bytes = bytes;
-        f->content_offset = dvs[i].offset, f->content_size = dvs[i].size;
-    }
+    WR_TRY(wr_puffin_write(t->local, dv, 1, &bytes, err));
+    wr_ice_file *f = *ret = delete_file(t, dv, "PUFFIN");
+    if (!f) return wr_nomem(err, "delete file", sizeof *f);
+    f->records = dv->cardinality, f->bytes = bytes;
+    f->content_offset = dv->offset, f->content_size = dv->size;
     return WR_OK;
 }
 
@@ -183,33 +182,14 @@ static wr_code write_positions(wr_engine *e, const target *t, wr_ice_dv *dv, wr_
     return f ? WR_OK : wr_nomem(err, "delete file", sizeof *f);
 }
 
-/* Small vectors share the first target, larger ones and position deletes get one each. Sorts dvs so that each target's
- * are together. */
-static wr_code plan_targets(const char *folder, bool v3, wr_ice_dv *dvs, int n, target *t, int *ret_n, wr_err *err) {
-    int nsmall = 0, nt = 0;
-    for (int i = 0; v3 && i < n; i++) {
-        if (roaring_bitmap_portable_size_in_bytes(dvs[i].bitmap) > OWN_FILE_BYTES) continue;
-        wr_ice_dv swap = dvs[nsmall];
-        dvs[nsmall++] = dvs[i], dvs[i] = swap;
-    }
-    for (int i = 0; i < n; nt++) {
-        t[nt] = (target){.from = i, .n = i == 0 && nsmall > 0 ? nsmall : 1};
-        i += t[nt].n;
-        *ret_n = nt + 1;
-        WR_TRY(name_target(folder, v3 ? "puffin" : "parquet", &t[nt], err));
-    }
-    return WR_OK;
-}
-
-static wr_code write_targets(wr_engine *e, wr_state *state, bool v3, const target *t, int nt, wr_ice_dv *dvs,
+static wr_code write_targets(wr_engine *e, wr_state *state, bool v3, const target *t, int n, wr_ice_dv *dvs,
                              wr_ice_file **files, wr_err *err) {
-    WR_AUTO const char **paths = wr_calloc((size_t)nt, sizeof *paths);
-    if (!paths) return wr_nomem(err, "paths", (size_t)nt * sizeof *paths);
-    for (int i = 0; i < nt; i++) paths[i] = t[i].local;
-    if (state) WR_TRY(wr_state_file_add_many(state, paths, nt, err));
-    for (int i = 0; i < nt; i++)
-        WR_TRY(v3 ? write_puffin(&t[i], dvs, files, err)
-                  : write_positions(e, &t[i], &dvs[t[i].from], &files[t[i].from], err));
+    WR_AUTO const char **paths = wr_calloc((size_t)n, sizeof *paths);
+    if (!paths) return wr_nomem(err, "paths", (size_t)n * sizeof *paths);
+    for (int i = 0; i < n; i++) paths[i] = t[i].local;
+    if (state) WR_TRY(wr_state_file_add_many(state, paths, n, err));
+    for (int i = 0; i < n; i++)
+        WR_TRY(v3 ? write_puffin(&t[i], &dvs[i], &files[i], err) : write_positions(e, &t[i], &dvs[i], &files[i], err));
     return WR_OK;
 }
 
@@ -221,12 +201,11 @@ wr_code wr_ice_write_deletes(wr_engine *e, wr_state *state, const wr_ice_table *
     WR_TRY(wr_mkdirs(local, err));
     wr_ice_file **files = wr_calloc((size_t)n, sizeof *files);
     target *targets = wr_calloc((size_t)n, sizeof *targets);
-    int nt = 0;
     wr_code rc = files && targets ? WR_OK : wr_nomem(err, "delete files", (size_t)n * sizeof *targets);
     bool v3 = t->format_version >= 3;
-    if (rc == WR_OK) rc = plan_targets(folder, v3, dvs, n, targets, &nt, err);
-    if (rc == WR_OK) rc = write_targets(e, state, v3, targets, nt, dvs, files, err);
-    targets_clear(targets, targets ? nt : 0);
+    for (int i = 0; rc == WR_OK && i < n; i++) rc = name_target(folder, v3 ? "puffin" : "parquet", &targets[i], err);
+    if (rc == WR_OK) rc = write_targets(e, state, v3, targets, n, dvs, files, err);
+    targets_clear(targets, targets ? n : 0);
     if (rc != WR_OK) {
         for (int i = 0; files && i < n; i++) wr_ice_file_free(files[i]);
         wr_free(files);

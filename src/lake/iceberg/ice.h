@@ -112,9 +112,9 @@ wr_code wr_puffin_write(const char *path, wr_ice_dv *dvs, int n, uint64_t *ret_b
 wr_code wr_ice_read_deletes(wr_engine *e, const wr_ice_file *del, const char *data_path, void **ret_bitmap,
                             wr_err *err);
 
-/* Deletes of a table in its format: v3 deletion vectors (small ones share one Puffin file, those above 64 KiB have
- * their own), v2 position deletes (Parquet, one file per data file; e is used for these only). Files go to
- * <location>/data, announced in the journal first, durable on return. Sorts dvs; (*ret_files)[i] belongs to dvs[i],
+/* Deletes of a table in its format: v3 deletion vectors (Puffin) or v2 position deletes (Parquet; e is used for
+ * these only), one file for each data file. Files go to
+ * <location>/data, announced in the journal first, durable on return. (*ret_files)[i] belongs to dvs[i],
  * ready for wr_ice_edit.added. n > 0. Owned array and files. */
 wr_code wr_ice_write_deletes(wr_engine *e, wr_state *state, const wr_ice_table *t, wr_ice_dv *dvs, int n,
                              wr_ice_file ***ret_files, wr_err *err);
