@@ -77,8 +77,6 @@ def of_lake(lake, ns, table, reader):
     tbl = lake.table(ns, table)
     if reader == "duckdb":
         con = duckdb_connection()
-        # With its file cache DuckDB 1.5.5 can read one deletion vector of a Puffin file in place of another (duckdb-iceberg pull request 1182).
-        con.execute("SET enable_external_file_cache = false")
         row = con.execute(query + f"iceberg_scan('{tbl.metadata_location}')").fetchone()
     else:
         con = duckdb.connect()
