@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "weir/base/clock.h"
 #include "weir/base/map.h"
 #include "weir/base/mem.h"
@@ -20,7 +21,8 @@ typedef struct tool {
     wr_pos last, target;
     bool targeted;
     int64_t deadline;
-    uint64_t missing;
+    wr_buf pending; /* changes of the transaction at hand */
+    uint64_t missing, retries;
 } tool;
 
 static tab *find(tool *t, uint32_t id) {
@@ -96,8 +98,7 @@ static wr_code read_table(tool *t, tab *tb, tab *into, wr_err *err) {
     return rc;
 }
 
-static wr_code on_change(void *ctx, const wr_change *c, wr_err *err) {
-    tool *t = ctx;
+static wr_code apply(tool *t, const wr_change *c, wr_err *err) {
     tab *tb = find(t, c->table);
     if (!tb) return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "change of unknown table %u", c->table);
     if (c->before.n) {
@@ -108,8 +109,33 @@ static wr_code on_change(void *ctx, const wr_change *c, wr_err *err) {
     return WR_OK;
 }
 
+static wr_code on_change(void *ctx, const wr_change *c, wr_err *err) {
+    tool *t = ctx;
+    size_t at = t->pending.n;
+    wr_buf_u32(&t->pending, 0);
+    wr_change_encode(&t->pending, c);
+    WR_TRY(wr_buf_check(&t->pending, "transaction", err));
+    uint32_t n = (uint32_t)(t->pending.n - at - 4);
+    memcpy(t->pending.p + at, &n, 4);
+    return WR_OK;
+}
+
+static wr_code apply_pending(tool *t, wr_err *err) {
+    wr_rd r = wr_rd_of(t->pending.p, t->pending.n);
+    while (wr_rd_left(&r)) {
+        wr_slice one = wr_rd_bytes(&r, wr_rd_u32(&r));
+        wr_rd cr = wr_rd_of(one.p, one.n);
+        wr_change c;
+        WR_TRY(wr_change_decode(&cr, &c, err));
+        WR_TRY(apply(t, &c, err));
+    }
+    wr_buf_clear(&t->pending);
+    return WR_OK;
+}
+
 static wr_code on_ddl(void *ctx, const wr_ddl *d, wr_err *err) {
     tool *t = ctx;
+    WR_TRY(apply_pending(t, err));
     printf("  ddl kind %d %s.%s rows %d\n", d->kind, d->db, d->name, d->rows);
     if (d->kind == WR_DDL_HIDDEN) return WR_OK;
     tab *tb = find(t, d->table);
@@ -127,10 +153,11 @@ static wr_code on_ddl(void *ctx, const wr_ddl *d, wr_err *err) {
 }
 
 static wr_code on_commit(void *ctx, const wr_pos *pos, int64_t us, wr_err *err) {
+    WR_TRY(apply_pending(ctx, err));
     return wr_pos_copy(&((tool *)ctx)->last, pos, err);
 }
 
-static wr_code on_abort(void *ctx, wr_err *err) { return printf("  abort\n"), WR_OK; }
+static wr_code on_abort(void *ctx, wr_err *err) { return wr_buf_clear(&((tool *)ctx)->pending), printf("  abort\n"), WR_OK; }
 
 static bool on_stopping(void *ctx) {
     tool *t = ctx;
@@ -169,7 +196,16 @@ int main(int argc, char **argv) {
     fflush(stdout);
     wr_stream_sink sink = {&t, on_change, on_ddl, on_commit, on_abort, NULL, on_stopping};
     if (rc == WR_OK) rc = wr_pos_copy(&t.last, &pos, &err);
-    if (rc == WR_OK) rc = wr_source_stream(t.s, &pos, &sink, &err);
+    while (rc == WR_OK) {
+        wr_pos from = {0};
+        rc = wr_pos_copy(&from, &t.last, &err);
+        if (rc == WR_OK) rc = wr_source_stream(t.s, &from, &sink, &err);
+        wr_pos_clear(&from);
+        if (rc == WR_OK || err.retry != WR_RETRY_SOON) break;
+        if (t.retries++ < 5) printf("  retry: %s\n", err.msg);
+        usleep(300000);
+        rc = WR_OK;
+    }
     int bad = 0, compared = 0;
     if (rc == WR_OK && wr_pos_cmp(&t.last, &t.target) < 0) bad++, printf("  never came to the server's end\n");
     for (int i = 0; i < t.n && rc == WR_OK; i++) {
@@ -191,8 +227,9 @@ int main(int argc, char **argv) {
         wr_map_free(now.rows, NULL);
     }
     if (rc != WR_OK) printf("ERROR %s (retry %d): %s%s%s\n", wr_code_name(rc), err.retry, err.msg, err.cure[0] ? " | cure: " : "", err.cure);
-    else printf("%s: %d tables compared, %d differ, %lu before images missing\n", bad || t.missing ? "DIFFERENT" : "EQUAL", compared, bad, (unsigned long)t.missing);
+    else printf("%s: %d tables compared, %d differ, %lu before images missing, %lu retries\n", bad || t.missing ? "DIFFERENT" : "EQUAL", compared, bad, (unsigned long)t.missing, (unsigned long)t.retries);
     wr_pos_clear(&pos), wr_pos_clear(&t.last), wr_pos_clear(&t.target);
+    wr_buf_free(&t.pending);
     for (int i = 0; i < t.n; i++) wr_free(t.t[i].def), wr_schema_unref(t.t[i].schema), wr_map_free(t.t[i].rows, NULL);
     wr_source_close(t.s);
     return rc != WR_OK ? 3 : bad || t.missing ? 1 : 0;
