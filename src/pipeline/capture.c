@@ -185,7 +185,8 @@ static bool pause_ms(wr_pipeline *p, int ms) {
 
 static void *capture_main(void *arg) {
     wr_pipeline *p = arg;
-    const wr_stream_sink sink = {p, on_change, on_ddl, on_commit, on_abort, on_binlog, stopping, on_stale};
+    const wr_stream_sink sink = {.ctx = p, .change = on_change, .ddl = on_ddl, .commit = on_commit, .abort = on_abort,
+                                 .binlog = on_binlog, .stopping = stopping, .stale = on_stale};
     wr_err err = WR_ERR_INIT;
     int delay = 200;
     for (;;) {
