@@ -75,7 +75,7 @@ static wr_code preflight(wr_pipeline *p, wr_err *err) {
     wr_err found = WR_ERR_INIT;
     WR_TRY(wr_source_check(p->source, first_stop, &found, err));
     if (found.code) *err = found;
-    return err->code;
+    return found.code;
 }
 
 void wr_pipeline_close(wr_pipeline *p) {

@@ -106,6 +106,7 @@ wr_code segment_load(const char *path, segment **ret_seg, wr_pos *ret_pos, wr_er
         if (rc == WR_OK) rc = seg_hdr_decode(wr_slice_of(p, got), &seg->hdr, ret_pos, &need, err);
         if (rc == WR_E_LIMIT && got < want) rc = err->code = WR_E_CORRUPT;
     } while (rc == WR_E_LIMIT);
+    if (rc == WR_OK) wr_err_clear(err); /* of the first look */
     if (rc == WR_OK) rc = wr_file_length(f, &seg->file_bytes, err);
     seg->path = wr_strdup(path);
     if (rc == WR_OK && !seg->path) {
