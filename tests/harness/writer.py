@@ -65,7 +65,7 @@ class Writer(threading.Thread):
         elif op == 4:
             cur.execute("REPLACE INTO by_pair VALUES (%s, %s, %s, %s)", (i % 7, i, i / 8, text))
         elif op == 5:
-            cur.execute("UPDATE by_pair SET nr = nr + 1000000 WHERE shop = %s AND nr = %s", (i % 7, i))       # the key changes
+            cur.execute("UPDATE IGNORE by_pair SET nr = nr + 1000000 WHERE shop = %s AND nr = %s", (i % 7, i))       # the key changes
         elif op == 6:
             cur.execute("DELETE FROM by_pair WHERE shop = %s AND nr = %s", (i % 7, i))
         elif op == 7:
