@@ -293,11 +293,10 @@ static void put_address(const plan_col *c, const uint8_t b[16], wr_buf *out) {
 static wr_code put_set(const wr_row_plan *p, const plan_col *c, uint64_t v, wr_buf *out, wr_err *err) {
     size_t at = out->n;
     wr_buf_u32(out, 0);
-    for (bool first = true; v; v &= v - 1) {
+    for (; v; v &= v - 1) {
         int i = __builtin_ctzll(v);
         if (i >= c->col->nlabels) return bad_value(p, c, "a member the definition does not have", err);
-        if (!first) wr_buf_u8(out, ',');
-        first = false;
+        if (out->n > at + 4) wr_buf_u8(out, ','); /* none after an empty member at the beginning: as the servers show it */
         wr_buf_put(out, c->labels[i].p, c->labels[i].n);
     }
     if (out->failed) return wr_nomem(err, "row", 0);
