@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <time.h>
 #include "impl.h"
 #include "weir/base/clock.h"
 #include "weir/base/log.h"
@@ -10,6 +11,7 @@
 #define COMMIT_EVERY_US 10000000
 #define COMMIT_BYTES (128u << 20)
 #define RELOAD_ATTEMPTS 12
+#define LOCK_PATIENCE_US 3000000
 
 static wr_code no_such(wr_err *err, const char *what) { return wr_nomem(err, what, 256); }
 
@@ -33,6 +35,18 @@ static wr_code check_pipeline(wr_pipeline *p, wr_err *err) {
     return wr_err_cure(err, "set name: %s, or another home", known);
 }
 
+/* A process that was just killed may still be dying: its lock goes with it. There is no event to wait for but the lock itself. */
+static wr_code take_lock(const char *path, wr_lock **ret_lock, wr_err *err) {
+    int64_t until = wr_mono_us() + LOCK_PATIENCE_US;
+    for (;;) {
+        wr_code rc = wr_lock_take(path, ret_lock, err);
+        if (rc != WR_E_BUSY) return rc;
+        if (wr_mono_us() > until) return wr_err_cure(err, "stop that process, or wait for it: one pipeline has one writer");
+        wr_err_clear(err);
+        nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    }
+}
+
 wr_code wr_pipeline_open(const wr_pipeline_options *o, wr_pipeline **ret, wr_err *err) {
     wr_pipeline *p = wr_calloc(1, sizeof *p);
     if (!p) return no_such(err, "pipeline");
@@ -49,7 +63,7 @@ wr_code wr_pipeline_open(const wr_pipeline_options *o, wr_pipeline **ret, wr_err
     WR_AUTO char *lock = wr_path_join(o->home, "lock"), *state = wr_path_join(o->home, "state.db"), *queue = wr_path_join(o->home, "queue"), *xa = wr_path_join(o->home, "xa");
     wr_code rc = p->home && p->warehouse && lock && state && queue && xa ? WR_OK : no_such(err, "pipeline");
     if (rc == WR_OK) rc = wr_mkdirs(p->home, err);
-    if (rc == WR_OK && (rc = wr_lock_take(lock, &p->lock, err)) == WR_E_BUSY) wr_err_cure(err, "stop that process, or wait for it: one pipeline has one writer");
+    if (rc == WR_OK) rc = take_lock(lock, &p->lock, err);
     if (rc == WR_OK) rc = wr_routes_new(o->merge, o->nmerge, &p->routes, err);
     p->o.source.spool_dir = xa;
     if (rc == WR_OK) rc = wr_source_open(&p->o.source, &p->source, err);
