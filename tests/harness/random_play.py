@@ -16,7 +16,7 @@ GONE = (2006, 2013, 2014, 0)            # the connection or the server is gone: 
 HELPERS = ("_gho", "_ghc", "_del", "_new", "_old")
 
 
-LEGITIMATE = ("is in the table's key and holds",)       # what a sync may refuse loudly: the round ends there
+LEGITIMATE = r"is in the table's key and holds|is no \w+ character"       # what a sync may refuse loudly: the round ends there
 
 
 class Difference(AssertionError):
@@ -97,6 +97,9 @@ class Player:
 
     def compare(self, weir=None, readers=("pyiceberg",)):
         found = differences(self.server, self.db, weir or self.weir, readers)
+        odd = (weir or self.weir).status()["anomalies"]
+        if odd:
+            found.append(f"{odd:.0f} anomalies: old rows that were not there, or new ones that were")
         if found:
             raise Difference("\n".join(found[:40]))
 
@@ -196,8 +199,6 @@ class Round:
             self.p.sql(f"SET SESSION sql_mode = '{r.choice(modes) if n else ''}'", n)
             if r.random() < 0.2:
                 self.p.sql("SET SESSION explicit_defaults_for_timestamp = " + r.choice(("ON", "OFF")), n)
-            if r.random() < 0.15:
-                self.p.sql(f"SET SESSION collation_connection = {r.choice(('latin1_swedish_ci', 'utf8mb4_bin', 'cp1251_general_ci'))}", n)
             if self.flavor == "mysql" and r.random() < 0.3:
                 self.p.sql("SET SESSION binlog_row_value_options = 'PARTIAL_JSON'", n)
             if self.flavor == "mysql" and r.random() < 0.2:
@@ -281,7 +282,7 @@ class Round:
                 helper = "`".join(helper)
                 helper = next((h for h in (f"_{info['name']}_gho", f"_{info['name']}_new") if sql.ident(h) in statements[1]), None)
                 self.copy(info["name"], helper)
-            elif self.p.sql(st, session) is not None and st.startswith("RENAME") and len(statements) > 3:
+            elif self.p.sql(st, session) is not None and (st.startswith("RENAME") and len(statements) > 3 or "`probe`" in st):
                 break
 
     def batch(self):

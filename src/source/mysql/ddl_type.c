@@ -465,20 +465,27 @@ static void drop_labels(wr_my_col *c) {
     c->nlabels = 0;
 }
 
-/* The server keeps '?' for what the column's character set lacks; its own definition then says so. */
-static bool charset_has_all(const char *charset, const char *s, size_t n) {
+/* A copy of a label as the server keeps it: '?' stands for what the column's character set lacks. */
+static wr_code label_kept(const char *charset, const char *s, size_t n, char **ret, wr_err *err) {
     const wr_charset *cs = NULL;
-    wr_err ignored = WR_ERR_INIT;
     bool plain = true;
     for (size_t i = 0; i < n; i++) plain = plain && !(s[i] & 0x80);
-    if ((plain && strcmp(charset, "swe7") != 0) || strcmp(charset, "binary") == 0) return true;
-    if (wr_charset_get(charset, &cs, &ignored) != WR_OK) return false;
+    if (!charset || strcmp(charset, "binary") == 0 || (plain && strcmp(charset, "swe7") != 0)) {
+        *ret = wr_strndup(s, n);
+        return *ret ? WR_OK : wr_nomem(err, "label", n);
+    }
+    WR_TRY(wr_charset_get(charset, &cs, err));
+    WR_AUTO_BUF wr_buf b = WR_BUF_INIT;
     for (int32_t i = 0; i < (int32_t)n;) {
+        int32_t at = i;
         UChar32 c;
         U8_NEXT(s, i, (int32_t)n, c);
-        if (c < 0 || !wr_charset_has(cs, (uint32_t)c)) return false;
+        if (c >= 0 && wr_charset_has(cs, (uint32_t)c)) wr_buf_put(&b, s + at, (size_t)(i - at));
+        else wr_buf_u8(&b, '?');
     }
-    return true;
+    WR_TRY(wr_buf_check(&b, "label", err));
+    *ret = wr_strndup((const char *)b.p, b.n);
+    return *ret ? WR_OK : wr_nomem(err, "label", b.n);
 }
 
 static wr_code copy_labels(const wr_ddl_type *ty, wr_my_col *c, wr_err *err) {
@@ -489,10 +496,9 @@ static wr_code copy_labels(const wr_ddl_type *ty, wr_my_col *c, wr_err *err) {
         const char *s = ty->labels[i];
         size_t n = ty->label_lens[i];
         if (strlen(s) != n) return cannot(c, err, "a label has a NUL byte in it");
-        if (c->charset && !charset_has_all(c->charset, s, n)) return cannot(c, err, "a label has a character that its character set lacks");
         bool binary = c->charset && strcmp(c->charset, "binary") == 0;
         while (n && s[n - 1] == ' ' && !binary) n--; /* the server drops trailing blanks of labels */
-        if (!(labels[i] = wr_strndup(s, n))) return wr_nomem(err, "label", n);
+        WR_TRY(label_kept(c->charset, s, n, &labels[i], err));
         c->nlabels = i + 1;
     }
     if (c->nlabels < 1 || (c->kind == MY_SET && c->nlabels > 64)) return cannot(c, err, "a wrong number of labels");
