@@ -175,6 +175,10 @@ static wr_code decode_row(const wr_avro_value *v, const char *name, int64_t i, w
     if (m->length < 0) return bad_entry(name, i, "no manifest_length (field 501)", err);
     if (content != 0 && content != 1) return bad_entry(name, i, "content is neither data nor deletes", err);
     if (m->sequence < 0 || m->min_sequence < 0) return bad_entry(name, i, "a negative sequence number", err);
+    int64_t spec = get_int(v, 502, 0);
+    if (spec < 0 || spec > INT32_MAX) return bad_entry(name, i, "a partition spec id that is no int", err);
+    if (m->added_files > INT32_MAX || m->existing_files > INT32_MAX || m->deleted_files > INT32_MAX)
+        return bad_entry(name, i, "a number of files that is no int", err);
     m->content = (uint8_t)content;
     m->path = dup_text(path);
     if (!m->path) return wr_nomem(err, "manifest list", path.n);
