@@ -149,7 +149,9 @@ static wr_code define(edit *e, const wr_ddl_column *d, wr_my_col *c) {
     } else if (d->default_expr) c->default_expr = true;
     else wr_ddl_default_set(c, &d->lit, &e->cx->se);
     if (!c->not_null && !c->has_default && !c->default_expr && !c->generated) c->has_default = true; /* DEFAULT NULL */
-    if (d->check || d->unique || d->primary) e->f.reshaped = true;
+    /* of these types not every value is valid (MariaDB's JSON is a CHECK), and they have no value of their own for NOT NULL */
+    bool picky = d->type.kind == MY_JSON || d->type.kind == MY_GEOMETRY || d->type.kind == MY_VECTOR;
+    if (d->check || d->unique || d->primary || picky) e->f.reshaped = true;
     if (d->with_versioning) e->t->versioned = true;
     return WR_OK;
 }
