@@ -49,6 +49,13 @@ static wr_code prepare(const wr_table *t, const wr_schema *schema, const char *i
     return wr_index_new(b->plan, b->dir, &b->index, err);
 }
 
+void wr_table_discard(wr_table *t) {
+    if (t->create || t->loading || !has_changes(t)) return;
+    wr_table_forget_content(t);
+    wr_pending_free(t->pending);
+    t->pending = NULL;
+}
+
 wr_code wr_table_load_begin(wr_table *t, const wr_schema *schema, const char *info, wr_err *err) {
     /* Changes to a branch, or to a table that is not there yet, go with the content that they changed. */
     if (has_changes(t) && !t->create && !t->loading)

@@ -244,6 +244,7 @@ wr_code wr_load_begin(wr_pipeline *p, target *t, const wr_schema *schema, phase 
     }
     WR_AUTO char *info = NULL;
     WR_TRY(wr_load_info(t, &info, err));
+    wr_table_discard(t->table); /* this transaction's: the rows of a shard that left before, maybe */
     WR_TRY(wr_table_load_begin(t->table, schema, info, err));
     return wr_target_bind(p, t, err);
 }
@@ -280,8 +281,9 @@ static wr_code on_create(wr_pipeline *p, const wr_ddl *d, wr_err *err) {
     if (!m) return err->code;
     bool fresh = !t;
     if (fresh) WR_TRY(target_new(p, r, r.merged ? merged_id(r) : d->table, &t, err));
+    if (fresh && r.merged && (t->table = wr_lake_table(p->lake, t->id))) fresh = false; /* all its members were gone when this run began */
     WR_TRY(add_member(t, m, err));
-    if (!fresh && t->phase == PHASE_WAIT) return reload(p, t, err);
+    if (!fresh && (t->phase == PHASE_WAIT || (t->phase == PHASE_STREAM && wr_table_load_info(t->table)))) return reload(p, t, err);
     if (!fresh) return d->rows == WR_ROWS_RELOAD || t->phase == PHASE_LOAD ? reload(p, t, err) : evolve(p, t, false, err);
     wr_schema *s;
     WR_TRY(target_schema(t, NULL, &s, err));

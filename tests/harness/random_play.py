@@ -1,6 +1,7 @@
 """Plays random SQL against a server and a pipeline. Every step is recorded, so that a failure leaves a script that can be played again and
 cut down."""
 import json
+import re
 import tempfile
 from pathlib import Path
 
@@ -96,8 +97,12 @@ class Player:
         self.weir.stop()
 
     def compare(self, weir=None, readers=("pyiceberg",)):
-        found = differences(self.server, self.db, weir or self.weir, readers)
-        odd = (weir or self.weir).status()["anomalies"]
+        weir = weir or self.weir
+        if weir.config.get("merge"):
+            found = merged_differences(self.server, self.db, weir, tuple(weir.config["merge"][0]["to"].split(".")), r"s_\d+")
+        else:
+            found = differences(self.server, self.db, weir, readers)
+        odd = weir.status()["anomalies"]
         if odd:
             found.append(f"{odd:.0f} anomalies: old rows that were not there, or new ones that were")
         if found:
@@ -169,6 +174,42 @@ def cells(want, got):
             other = max(b, key=lambda x: sum(p == q for p, q in zip(row, x)))
             out += [f"  column {c['name']} ({c['source']}): expected {str(p)[:100]!r}, lake {str(q)[:100]!r}" for c, p, q in zip(want["columns"], row, other) if p != q][:6]
     return out
+
+
+def merged_value(cls, v):
+    """a value of a merged table in a shard's own class: where shards disagree the lake may have it wider, or as text"""
+    k = cls.split(":")[0]
+    if isinstance(v, str):
+        if k in ("f32", "f64"):
+            v = float(v)
+        elif k in ("int", "bit"):
+            v = {"true": 1, "false": 0}.get(v) if v in ("true", "false") else int(v)
+        elif k in ("bin", "geo"):
+            v = bytes.fromhex(v[2:])
+        elif k == "vec":
+            v = json.loads(v)
+    return canon.canon_lake(cls, v)
+
+
+def merged_differences(server, db, weir, target, pattern):
+    """-> findings for the shards of db that match pattern and the lake table (namespace, name) they are merged into"""
+    found = []
+    con = canon.connect(server.dsn)
+    try:
+        rows = Lake(weir.home).table(*target).scan().to_arrow().to_pylist()
+        shards = [n for n in source_names(con, db) if re.fullmatch(pattern, n)]
+        for name in sorted({r["tb_name"] for r in rows} - set(shards)):
+            found.append(f"{db}.{name}: rows in the merged table, not in the source")
+        for name in shards:
+            want = canon.server_table(con, db, name)
+            mine = [r for r in rows if r["tb_name"] == name and r["db_name"] == db]
+            got = canon.pack(want["columns"], want["key"], [[merged_value(c["class"], r.get(c["name"])) for c in want["columns"]] for r in mine])
+            found += [f"{db}.{name} (merged): {x}" for x in canon.diff(want, got, False) + cells(want, got)]
+            own = {c["name"] for c in want["columns"]} | {"db_name", "tb_name"}
+            found += [f"{db}.{name} (merged): {k} is {r[k]!r} in a shard without it" for r in mine for k in r if k not in own and r[k] is not None][:3]
+    finally:
+        con.close()
+    return found
 
 
 def describe(con, db, name):
@@ -302,7 +343,7 @@ class Round:
         self.set_sessions()
         self.create_tables()
         infos = self.infos()
-        for _ in range(20):
+        for _ in range(20 if infos else 0):
             self.transaction(infos)
         p.play("sync")
         p.play("compare")
@@ -316,3 +357,38 @@ class Round:
             p.play("sync")
             p.play("compare")
         self.con.close()
+
+
+class MergeRound(Round):
+    """shards of one shape that drift apart and are merged into one lake table"""
+
+    def create_tables(self):
+        for _ in range(6):
+            st = self.g.create("s_1")
+            if self.p.sql(st) is None:
+                break
+        for n in range(2, self.tables + 1):
+            self.p.sql(st.replace("`s_1`", f"`s_{n}`", 1))
+
+    def infos(self):
+        return [i for i in super().infos() if re.fullmatch(r"s_\d+", i["name"])]
+
+    def schema_change(self, infos):
+        if not infos:
+            self.create_tables()
+            return
+        r, info = self.r, self.r.choice(infos)
+        t = sql.ident(info["name"])
+        k = r.randrange(12)
+        if k == 0:
+            new = f"s_{r.randrange(1, 12)}"
+            self.p.sql(r.choice((f"RENAME TABLE {t} TO {new}", f"RENAME TABLE {t} TO away_{new}", f"CREATE TABLE {new} LIKE {t}", f"DROP TABLE {t}")))
+        elif k == 1:
+            other = sql.ident(r.choice(infos)["name"])
+            self.p.sql(r.choice((f"TRUNCATE TABLE {t}", f"RENAME TABLE {t} TO swapped, {other} TO {t}, swapped TO {other}")))
+        elif k < 5:             # the same change, shard after shard
+            spec = self.g.alter_spec(info)
+            for i in infos[: r.choice((1, 2, len(infos)))]:
+                self.p.sql(f"ALTER TABLE {sql.ident(i['name'])} {spec}")
+        else:
+            self.p.sql(f"ALTER TABLE {t} {self.g.alter_spec(info)}")

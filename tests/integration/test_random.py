@@ -21,14 +21,17 @@ def test_random(server, flavor, make_weir, tmp_path, number):
     db = "rnd"
     config = {"lake": {"commit": {"every": rnd.choice(("100ms", "1s"))}, "format_version": rnd.choice((3, 3, 2))},
               "policy": {"on_drop": rnd.choice(("keep", "mirror"))}}
+    merge = rnd.random() < 0.25
+    if merge:
+        config = {**config, "merge": [{"from": rf"{db}\.s_\d+", "to": "lake.shards"}], "policy": {"on_drop": "mirror"}}
     live, metadata = rnd.random() < 0.6, rnd.choice(("FULL", "MINIMAL"))
     weir = make_weir(server, [rf"{db}\..*"], config)
     player = random_play.Player(server, db, weir, live)
     player.steps.append(["config", flavor, config, live, metadata])
     server.sql(f"SET GLOBAL binlog_row_metadata = '{metadata}'")
     try:
-        random_play.Round(rnd, player, flavor, tables=rnd.choice((3, 6)), batches=3, statements=rnd.choice((15, 40))).play()
-        player.compare(readers=("duckdb",))
+        (random_play.MergeRound if merge else random_play.Round)(rnd, player, flavor, tables=rnd.choice((3, 6)), batches=3, statements=rnd.choice((15, 40))).play()
+        player.compare(readers=random_play.READERS)
         other = make_weir(server, [rf"{db}\..*"], {**config, "name": "other"})
         other.catch_up()
         player.compare(other)
@@ -140,3 +143,22 @@ def test_an_empty_member_of_a_set_brings_no_comma(server, db, weir, same):
     run(server, db, "INSERT INTO t VALUES (3, 6), (4, 7), (5, 2)")
     weir.catch_up()
     same("t")
+
+
+def test_shards_that_leave_and_come_back(server, db, make_weir):
+    """in one statement, and after all of them were gone"""
+    weir = make_weir(server, [rf"{db}\..*"], {"merge": [{"from": rf"{db}\.s_\d+", "to": "lake.shards"}], "policy": {"on_drop": "mirror"}})
+
+    def same():
+        weir.catch_up()
+        found = random_play.merged_differences(server, db, weir, ("lake", "shards"), r"s_\d+")
+        assert not found, "\n".join(found)
+    run(server, db, *[f"CREATE TABLE {t} (id INT PRIMARY KEY, v INT)" for t in ("s_1", "s_2", "x")], "INSERT INTO s_1 VALUES (1,1),(2,2)",
+        "INSERT INTO s_2 VALUES (1,1)", "INSERT INTO x VALUES (7,7)")
+    same()
+    run(server, db, "RENAME TABLE s_1 TO y, x TO s_1", "INSERT INTO s_1 VALUES (8,8)")
+    same()
+    run(server, db, "DROP TABLE s_1, s_2")
+    same()
+    run(server, db, "CREATE TABLE s_1 (id INT PRIMARY KEY, v INT, w INT)", "INSERT INTO s_1 VALUES (1,1,1)")
+    same()

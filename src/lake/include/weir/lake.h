@@ -84,6 +84,8 @@ wr_code wr_table_drop(wr_table *t, wr_drop_mode mode, wr_err *err); /* t is gone
 /* Starts a load: the table's new content begins empty, with this schema. WR_E_UNSUPPORTED when the table has changes of rows that were not committed
  * to main. Committed (with other tables, at that offset) by the next wr_lake_commit. */
 wr_code wr_table_load_begin(wr_table *t, const wr_schema *schema, const char *info, wr_err *err);
+/* Forgets the changes of rows since the last commit, for a load that begins next and reads what they led to. */
+void wr_table_discard(wr_table *t);
 const char *wr_table_load_info(const wr_table *t); /* of the branch head; NULL = no load under way */
 /* Changes the info kept by later commits of the load. */
 wr_code wr_table_load_set_info(wr_table *t, const char *info, wr_err *err);
