@@ -39,7 +39,7 @@ class Player:
         self.databases = [db, *others]
         self.folder = Path(tempfile.mkdtemp(prefix="weir-random-"))
         for x in self.server.sql("XA RECOVER"):           # of a round that ended in the middle of one
-            self.server.sql(f"XA ROLLBACK X'{x[3].encode().hex()}'")
+            self.server.sql(f"XA ROLLBACK X'{x[3].hex() if isinstance(x[3], bytes) else x[3].encode().hex()}'")
         self.server.sql(*[x for d in self.databases for x in (f"DROP DATABASE IF EXISTS {d}", f"CREATE DATABASE {d}")])
 
     def session(self, n):
@@ -308,6 +308,7 @@ class Round:
         plain = {c["name"] for c in a["cols"]} & {c["name"] for c in b["cols"] if not c["genexpr"]}
         shared = ", ".join(sql.ident(c["name"]) for c in a["cols"] if c["name"] in plain)
         if shared:
+            self.p.sql("SET SESSION sql_mode = 'NO_AUTO_VALUE_ON_ZERO'")
             self.p.sql(f"INSERT IGNORE INTO {sql.ident(helper)} ({shared}) SELECT {shared} FROM {sql.ident(name)}")
 
     def schema_change(self, infos):

@@ -230,7 +230,8 @@ bool wr_charset_has(const wr_charset *cs, uint32_t c) {
     case CS_UCS2: return c < 0x10000;
     case CS_ASCII: return c < 0x80;
     case CS_SINGLE:
-        if (c < 0x80) return !cs->single->swe7 || table_has(wr_charset_swe7_low, 128, c);
+        if (cs->single->swe7 && table_has(wr_charset_swe7_low, 128, c)) return true;
+        if (c < 0x80) return !cs->single->swe7;
         return c < WR_CHARSET_NONE && table_has(cs->single->high, 128, c);
     case CS_MULTI:
         if (c < 0x80 || (cs->kana && c >= 0xFF61 && c <= 0xFF9F)) return true;
