@@ -113,8 +113,9 @@ __attribute__((cold, noinline)) static wr_code dump_failed(stream *st, const wr_
         strcasestr(says, "could not open log file") || strcasestr(says, "could not find GTID state") || strcasestr(says, "not in the master's binlog") ||
         strcasestr(says, "no such file"))
         return purged(st, from, says, err);
-    wr_fail(err, WR_E_SERVER, WR_RETRY_NO, "the server ends the stream: %s", says);
-    return wr_err_cure(err, "look at the server's error log");
+    wr_fail(err, WR_E_SERVER, WR_RETRY_NO, "the server cannot go on from position %s:%llu: %s", from->file, (unsigned long long)from->offset, says);
+    return wr_err_cure(err, "either its binlog is damaged there (its error log says more), or its history was replaced (RESET MASTER, RESET BINARY LOGS AND GTIDS, a restored backup) and no event "
+                            "begins at that position: then give the pipeline a new home to load every table again");
 }
 
 /* ------------------------------------------------------------------ asking for the dump */
