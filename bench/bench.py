@@ -23,7 +23,9 @@ from measured import Stretch
 from services import ROOT, instance
 
 HERE = Path(__file__).resolve().parent
-DB, PHASES = "shop", ("bounds", "snapshot", "catchup", "big", "latency")
+DB, PHASES = "shop", ("bounds", "snapshot", "transform", "catchup", "big", "latency")
+RULES = [{"table": rf"{DB}\.orders", "filter": "currency <> 'ZZZ'", "set": {"total": "price * quantity"}}]     # no row is filtered out: the most work
+RULES_COST = 30         # per cent of throughput they may cost
 DDL = """CREATE TABLE {} (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, customer_id BIGINT NOT NULL, shop_id INT NOT NULL, state TINYINT NOT NULL,
  quantity SMALLINT NOT NULL, flags INT UNSIGNED NOT NULL, price DECIMAL(12,2) NOT NULL, discount DECIMAL(5,2), currency CHAR(3) NOT NULL,
  created_at DATETIME(6) NOT NULL, updated_at TIMESTAMP(3) NOT NULL DEFAULT CURRENT_TIMESTAMP(3), shipped_at DATETIME, email VARCHAR(100) NOT NULL,
@@ -51,7 +53,7 @@ class Bench:
         self.latency_s, self.timeout = env("LATENCY_SECONDS", 30), env("TIMEOUT", 900)
         self.work = Path(tempfile.mkdtemp(prefix="weir-bench-", dir=os.environ.get("BENCH_DIR") or None))
         self.server = instance(self.flavor, self.work / "server", owned=True, cnf=self.server_options())
-        self.lines, self.failed, self.want, self.profiles = [], [], {}, 0
+        self.lines, self.failed, self.want, self.profiles, self.applied = [], [], {}, 0, 0
         self.stamp = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def server_options(self):
@@ -89,8 +91,10 @@ class Bench:
         if self.quiet:
             measured.wait_quiet(self.quiet)
 
-    def new_weir(self, name, every=None):
+    def new_weir(self, name, every=None, rules=None):
         config = {"name": name, "source": {"tls": "disabled"}, "snapshot": {"parallel": 2}}
+        if rules:
+            config["transform"] = {"rules": rules}
         w = Weir(self.server, self.work / name, [rf"{DB}\..*"], config)
         w.config["lake"] = {"commit": {"every": every}} if every else {}      # the harness's own default is shorter than a user's
         if not w.config["lake"]:
@@ -161,7 +165,7 @@ class Bench:
 
     def summary(self, bench, values, unit_key):
         """medians of the runs of one phase beside the aims"""
-        if not values:
+        if not AIMS.get(bench):
             return
         parts = []
         for key, aim, unit in AIMS.get(bench, []):
@@ -215,11 +219,11 @@ class Bench:
                          f"{median(g['mb_s'] for g in got):,.0f} MB/s, server {median(g['server_cpu_s'] for g in got):.2f} CPU s, "
                          f"client {median(g['cpu_s'] for g in got):.2f}; load {got[-1]['loadavg'][1]}, others {max(g['others_cores'] for g in got):.1f} cores")
 
-    def snapshot(self):
-        self.say(f"snapshot of {self.rows:,} rows")
+    def snapshot(self, name="main", bench="snapshot", rules=None):
+        self.say(f"snapshot of {self.rows:,} rows" + (" with rules" if rules else ""))
         got = []
         for run in range(self.runs):
-            w = self.new_weir("main")
+            w = self.new_weir(name, rules=rules)
             shutil.rmtree(w.home, ignore_errors=True)
             self.wait_quiet()
             m = self.measure(w, "sync", "--until", "current")
@@ -228,9 +232,9 @@ class Bench:
                      f"peak {m['peak_mb']:.0f} MB ({m['anon_mb']:.0f} anonymous); {m['files'].get('parquet', 0)} data files, {m['data_mb']} MB; "
                      f"server {m['server_cpu_s']:.2f} CPU s; load {m['loadavg'][1]}, others {m['others_cores']} cores")
             ok = self.verify(w, "orders", f"snapshot {run + 1}", checksum.READERS if run == self.runs - 1 else checksum.READERS[:1])
-            got.append(self.record("snapshot", run=run, rows=self.rows, equal=ok, **m))
-        self.summary("snapshot", got, "rows")
-        return w
+            got.append(self.record(bench, run=run, rows=self.rows, equal=ok, **m))
+        self.summary(bench, got, "rows")
+        return w, got
 
     def apply_changes(self):
         """-> where the binlog of the changes begins"""
@@ -264,22 +268,40 @@ class Bench:
         ok = self.verify(w, table, what, checksum.READERS if run == runs - 1 else checksum.READERS[:1])
         return self.record(bench, run=run, equal=ok, **m)
 
-    def catch_up(self, w):
-        self.say(f"catch-up with {self.changes:,} changes")
+    def catch_up(self, w, bench="catchup"):
+        self.say(f"catch-up with {self.changes:,} changes" + (" with rules" if bench != "catchup" else ""))
         kept = self.work / "home.after-snapshot"
         w.home.rename(kept)
-        start = self.apply_changes()
-        if "bounds" in self.phases:
-            self.bound_dump(start, self.applied, "changes")
+        if not self.applied:
+            start = self.apply_changes()
+            if "bounds" in self.phases:
+                self.bound_dump(start, self.applied, "changes")
         got = []
         for run in range(self.runs):
             shutil.rmtree(w.home, ignore_errors=True)
             subprocess.run(["cp", "-a", "--reflink=auto", kept, w.home], check=True)
             os.sync()
             self.wait_quiet()
-            got.append(self.catch_up_line("catchup", w, self.applied, f"catch-up {run + 1}", "orders", run, self.runs))
+            got.append(self.catch_up_line(bench, w, self.applied, f"catch-up {run + 1}", "orders", run, self.runs))
         shutil.rmtree(kept)
-        self.summary("catchup", got, "changes")
+        self.summary(bench, got, "changes")
+        return got
+
+    def rules_cost(self, what, without, with_rules, keys):
+        """what a computed column and a filter take of the rates"""
+        parts = []
+        for key, unit in keys:
+            a, b = median(g[key] for g in without), median(g[key] for g in with_rules)
+            cost = 100 * (1 - b / a)
+            parts.append(f"{b:,.0f} {unit} instead of {a:,.0f}: {cost:.0f} %, below {RULES_COST} ({'met' if cost < RULES_COST else 'MISSED'})")
+        self.say(f"  rules, {what}: " + "; ".join(parts))
+
+    def verify_total(self, w):
+        [(want,)] = self.server.sql("SELECT SUM(price * quantity) FROM orders", db=DB)
+        got = Lake(w.home).in_duckdb(DB, "orders").sum("total")
+        if got != want:
+            self.failed.append(f"rules: the computed column adds up to {got} instead of {want}")
+            self.say(f"  MISMATCH {self.failed[-1]}")
 
     def big(self, w):
         [(n,)] = self.server.sql("SELECT COUNT(*) FROM orders", db=DB)
@@ -361,11 +383,19 @@ class Bench:
         self.prepare()
         if "bounds" in self.phases:
             self.bound_select()
-        if not set(self.phases) & {"snapshot", "catchup", "big", "latency"}:
+        if not set(self.phases) & {"snapshot", "transform", "catchup", "big", "latency"}:
             return
-        w = self.snapshot()
-        if "catchup" in self.phases:
-            self.catch_up(w)
+        w, plain = self.snapshot()
+        if "transform" in self.phases:
+            ruled, got = self.snapshot("rules", "snapshot-rules", RULES)
+            self.verify_total(ruled)
+            self.rules_cost("snapshot", plain, got, [("rows_s", "rows/s"), ("rows_cpu_s", "rows per CPU second")])
+        if set(self.phases) & {"catchup", "transform"}:
+            plain = self.catch_up(w)
+        if "transform" in self.phases:
+            got = self.catch_up(ruled, "catchup-rules")
+            self.verify_total(ruled)
+            self.rules_cost("catch-up", plain, got, [("changes_s", "changes/s"), ("changes_cpu_s", "changes per CPU second")])
         if "big" in self.phases:
             self.big(w)
         if "latency" in self.phases:

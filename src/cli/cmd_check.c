@@ -118,15 +118,14 @@ int wr_cmd_check(const wr_args *a) {
     wr_config *c;
     if (wr_config_load(a->config, true, &c, &err) != WR_OK) return wr_cli_fail(&err);
     report r = {.json = a->json};
-    wr_source *s = NULL;
-    if (wr_source_open(&wr_config_options(c)->source, &s, &err) != WR_OK || wr_source_check(s, keep, &r, &err) != WR_OK) keep_error(&r, "source", &err);
-    wr_source_close(s);
+    wr_code rc = wr_pipeline_check(wr_config_options(c), keep, &r, &err);
+    if (rc != WR_OK) keep_error(&r, rc == WR_E_CONFIG ? "transform" : "source", &err);
     check_lake(&r, wr_config_options(c));
     if (r.n) qsort(r.all, (size_t)r.n, sizeof *r.all, by_severity);
     if (r.json) print_json(&r);
     else print_text(&r);
-    int rc = r.stops || r.failed ? EXIT_FAILED : EXIT_FINE;
+    int status = r.stops || r.failed ? EXIT_FAILED : EXIT_FINE;
     wr_free(r.all);
     wr_config_free(c);
-    return rc;
+    return status;
 }

@@ -21,10 +21,12 @@ struct wr_config {
     char **capture; int ncapture;
     char **exclude; int nexclude;
     wr_merge_rule *merge; int nmerge;
+    wr_rule *rules; int nrules;
+    char *functions, *mask_key_env, *functions_text, *mask_key;
     wr_pipeline_options o;
 };
 
-typedef enum key_type { T_TEXT, T_LIST, T_ENUM, T_UINT, T_DURATION, T_BYTES, T_MERGE } key_type;
+typedef enum key_type { T_TEXT, T_LIST, T_ENUM, T_UINT, T_DURATION, T_BYTES, T_MERGE, T_RULES } key_type;
 typedef struct key {
     const char *path;         /* "source.url" */
     key_type type;
@@ -47,6 +49,9 @@ static const key keys[] = {
     {"source.exclude", T_LIST, AT(exclude), NULL, "the same, taken out again"},
     {"source.server_id", T_UINT, AT(server_id), "0-4294967295", "replica id; 0 = derived from the name"},
     {"merge", T_MERGE, AT(merge), NULL, "sharded tables into one"},
+    {"transform.rules", T_RULES, AT(rules), NULL, "what SQL makes of rows on their way"},
+    {"transform.functions", T_TEXT, AT(functions), NULL, "file of CREATE FUNCTION statements for them"},
+    {"transform.mask_key_env", T_TEXT, AT(mask_key_env), NULL, "environment variable that holds the key of hashes"},
     {"types.zero_date", T_ENUM, AT(zero_date), "null|epoch|string|error", "dates with a zero part"},
     {"types.time", T_ENUM, AT(time_as), "micros|string", "TIME columns"},
     {"policy.on_drop", T_ENUM, AT(on_drop), "keep|mirror", "a source table or shard was dropped"},
@@ -102,8 +107,8 @@ static const unit durations[] = {{"us", 1}, {"ms", 1e3}, {"s", 1e6}, {"m", 60e6}
 static const unit sizes[] = {{"", 1}, {"B", 1}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}, {"KiB", 1024.0}, {"MiB", 1048576.0}, {"GiB", 1073741824.0}, {"TiB", 1099511627776.0}, {NULL, 0}};
 
 static wr_code quantity(reader *r, const yaml_node_t *n, const char *path, const char *s, const unit *units, uint64_t *ret) {
-    const char *u;
-    double v;
+    const char *u = "";
+    double v = 0;
     WR_TRY(number_of(r, n, path, s, &u, &v));
     for (; units->name; units++)
         if (!strcasecmp(units->name, u)) break;
@@ -172,6 +177,72 @@ static wr_code merge_of(reader *r, yaml_node_t *n) {
     return WR_OK;
 }
 
+/* {column: value, ...} */
+static wr_code pairs_of(reader *r, yaml_node_t *n, const char *path, const wr_pair **ret, int *ret_n) {
+    if (n->type != YAML_MAPPING_NODE) return bad(r, n, "%s must be a mapping: {column: ...}", path);
+    wr_pair *list = wr_calloc((size_t)(n->data.mapping.pairs.top - n->data.mapping.pairs.start) + 1, sizeof *list);
+    if (!list) return wr_nomem(r->err, path, 64);
+    *ret = list;
+    for (yaml_node_pair_t *p = n->data.mapping.pairs.start; p < n->data.mapping.pairs.top; p++) {
+        wr_pair *at = &list[(*ret_n)++];
+        WR_TRY(text_of(r, yaml_document_get_node(&r->doc, p->key), path, (char **)&at->name));
+        WR_TRY(text_of(r, yaml_document_get_node(&r->doc, p->value), path, (char **)&at->value));
+        for (wr_pair *q = list; q < at; q++)
+            if (!strcmp(q->name, at->name)) return bad(r, n, "%s: column '%s' stands twice", path, at->name);
+    }
+    return WR_OK;
+}
+
+static wr_code rule_key(reader *r, yaml_node_t *n, const char *path, const char *name, wr_rule *u) {
+    static const char *const known[] = {"table", "filter", "set", "mask", "convert", "rename", "drop", "on_error"};
+    static const key on_error = {.choices = "stop|null|dead-letter"};
+    if (!strcmp(name, "table")) return text_of(r, n, path, (char **)&u->table);
+    if (!strcmp(name, "filter")) return text_of(r, n, path, (char **)&u->filter);
+    if (!strcmp(name, "set")) return pairs_of(r, n, path, &u->set, &u->nset);
+    if (!strcmp(name, "mask")) return pairs_of(r, n, path, &u->mask, &u->nmask);
+    if (!strcmp(name, "convert")) return pairs_of(r, n, path, &u->convert, &u->nconvert);
+    if (!strcmp(name, "rename")) return pairs_of(r, n, path, &u->rename, &u->nrename);
+    if (!strcmp(name, "drop")) return list_of(r, n, path, (char ***)&u->drop, &u->ndrop);
+    if (!strcmp(name, "on_error")) {
+        WR_AUTO char *s = NULL;
+        uint64_t v;
+        key k = on_error;
+        k.path = path;
+        WR_TRY(text_of(r, n, path, &s));
+        WR_TRY(choice(r, n, &k, s, &v));
+        u->on_fault = (wr_on_fault)v;
+        return WR_OK;
+    }
+    const char *near = wr_cli_nearest(name, known, sizeof known / sizeof *known);
+    bad(r, n, "unknown key '%s'", path);
+    return near ? wr_err_cure(r->err, "did you mean '%s'?", near) : wr_err_cure(r->err, "docs/transforms.md lists what a rule can say");
+}
+
+static wr_code rules_of(reader *r, yaml_node_t *n) {
+    if (n->type != YAML_SEQUENCE_NODE) return bad(r, n, "transform.rules must be a list of {table: ..., ...}");
+    int count = (int)(n->data.sequence.items.top - n->data.sequence.items.start);
+    r->c->rules = wr_calloc((size_t)count + 1, sizeof *r->c->rules);
+    if (!r->c->rules) return wr_nomem(r->err, "transform.rules", (size_t)count);
+    for (int i = 0; i < count; i++) {
+        yaml_node_t *e = yaml_document_get_node(&r->doc, n->data.sequence.items.start[i]);
+        if (e->type != YAML_MAPPING_NODE) return bad(r, e, "transform.rules[%d] must be {table: ..., ...}", i);
+        r->c->nrules = i + 1;
+        for (yaml_node_pair_t *p = e->data.mapping.pairs.start; p < e->data.mapping.pairs.top; p++) {
+            WR_AUTO char *k = NULL;
+            WR_TRY(text_of(r, yaml_document_get_node(&r->doc, p->key), "transform.rules", &k));
+            WR_AUTO char *path = wr_asprintf("transform.rules[%d].%s", i, k);
+            if (!path) return wr_nomem(r->err, "transform.rules", 64);
+            for (yaml_node_pair_t *q = e->data.mapping.pairs.start; q < p; q++) {
+                yaml_node_t *other = yaml_document_get_node(&r->doc, q->key);
+                if (other->type == YAML_SCALAR_NODE && other->data.scalar.length == strlen(k) && !memcmp(other->data.scalar.value, k, strlen(k))) return bad(r, e, "key '%s' stands twice", path);
+            }
+            WR_TRY(rule_key(r, yaml_document_get_node(&r->doc, p->value), path, k, &r->c->rules[i]));
+        }
+        if (!r->c->rules[i].table) return bad(r, e, "transform.rules[%d] needs table: an expression on db.table", i);
+    }
+    return WR_OK;
+}
+
 /* ------------------------------------------------------------------ keys */
 static wr_code unknown(reader *r, const yaml_node_t *n, const char *path) {
     const char *names[NKEYS];
@@ -185,6 +256,7 @@ static wr_code take(reader *r, yaml_node_t *n, const key *k) {
     void *at = (char *)r->c + k->at;
     if (k->type == T_LIST) return k->at == AT(capture) ? list_of(r, n, k->path, &r->c->capture, &r->c->ncapture) : list_of(r, n, k->path, &r->c->exclude, &r->c->nexclude);
     if (k->type == T_MERGE) return merge_of(r, n);
+    if (k->type == T_RULES) return rules_of(r, n);
     if (k->type == T_TEXT) return text_of(r, n, k->path, at);
     WR_AUTO char *s = NULL;
     WR_TRY(text_of(r, n, k->path, &s));
@@ -320,6 +392,26 @@ static wr_code fetch_password(wr_config *c, wr_err *err) {
     return c->password ? WR_OK : wr_nomem(err, "password", 1);
 }
 
+/* What lies outside the file and is no secret of the source's: functions and the key of masks. */
+static wr_code fetch_transform(wr_config *c, wr_err *err) {
+    WR_AUTO_BUF wr_buf b = WR_BUF_INIT;
+    if (c->functions) {
+        if (wr_file_get(c->functions, 1 << 20, &b, err) != WR_OK) return err->code = WR_E_CONFIG, wr_err_in(err, "transform.functions");
+        if (memchr(b.p, 0, b.n)) return wr_fail(err, WR_E_CONFIG, WR_RETRY_NO, "transform.functions: %s holds a zero byte", c->functions);
+        c->functions_text = wr_strndup((const char *)b.p, b.n);
+        if (!c->functions_text) return wr_nomem(err, "functions", b.n);
+    }
+    const char *secret = c->mask_key_env ? getenv(c->mask_key_env) : NULL;
+    if (c->mask_key_env && (!secret || !*secret)) {
+        wr_fail(err, WR_E_CONFIG, WR_RETRY_NO, "environment variable %s, named by transform.mask_key_env, is not set", c->mask_key_env);
+        return wr_err_cure(err, "export %s=... before starting weir, always the same: another key means other hashes, and the masked tables are read again", c->mask_key_env);
+    }
+    if (secret && !(c->mask_key = wr_strdup(secret))) return wr_nomem(err, "mask key", 64);
+    c->o.transform.functions = c->functions_text;
+    c->o.transform.mask_key = c->mask_key;
+    return WR_OK;
+}
+
 /* ------------------------------------------------------------------ the whole */
 static wr_code refuse_unbuilt(const wr_config *c, wr_err *err) {
     const char *what = c->catalog == 1 ? "lake.catalog: rest" : c->visible == 1 ? "snapshot.visible: early" : c->type_change == 1 ? "policy.type_change: lenient" : c->type_change == 2 ? "policy.type_change: stop" : NULL;
@@ -343,8 +435,9 @@ static wr_code assemble(wr_config *c, wr_err *err) {
     WR_TRY(absolute(c, &c->warehouse, err));
     WR_TRY(absolute(c, &c->password_file, err));
     WR_TRY(absolute(c, &c->tls_ca, err));
+    WR_TRY(absolute(c, &c->functions, err));
     c->o = (wr_pipeline_options){
-        .name = c->name, .home = c->home, .merge = c->merge, .nmerge = c->nmerge, .on_drop = (wr_on_drop)c->on_drop, .on_rowless = (wr_on_rowless)c->rowless,
+        .name = c->name, .home = c->home, .merge = c->merge, .nmerge = c->nmerge, .transform = {.rules = c->rules, .nrules = c->nrules}, .on_drop = (wr_on_drop)c->on_drop, .on_rowless = (wr_on_rowless)c->rowless,
         .snapshot_parallel = (int)c->parallel, .warehouse = c->warehouse, .format_version = (int)c->format_version, .commit_every_us = (int64_t)c->commit_every,
         .commit_bytes = c->commit_bytes, .queue = {.max_bytes = c->queue_bytes},
         .source = {.host = c->host, .user = c->user, .port = c->port, .tls = (wr_tls)c->tls, .tls_ca = c->tls_ca, .capture = (const char *const *)c->capture, .ncapture = c->ncapture,
@@ -390,6 +483,7 @@ wr_code wr_config_load(const char *path, bool need_password, wr_config **ret, wr
     wr_config *c;
     WR_TRY(wr_config_parse((const char *)b.p, b.n, path, &c, err));
     wr_code rc = need_password ? fetch_password(c, err) : WR_OK;
+    if (rc == WR_OK && need_password) rc = fetch_transform(c, err);
     if (rc != WR_OK) return wr_config_free(c), rc;
     c->o.source.password = c->password;
     *ret = c;
@@ -401,9 +495,14 @@ static void free_list(char **l, int n) {
     wr_free(l);
 }
 
+static void free_pairs(const wr_pair *p, int n) {
+    for (int i = 0; i < n; i++) wr_free((char *)p[i].name), wr_free((char *)p[i].value);
+    wr_free((wr_pair *)p);
+}
+
 void wr_config_free(wr_config *c) {
     if (!c) return;
-    char **texts[] = {&c->path, &c->dir, &c->name, &c->home, &c->url, &c->password_env, &c->password_file, &c->password_command, &c->tls_ca, &c->warehouse, &c->user, &c->host};
+    char **texts[] = {&c->path, &c->dir, &c->name, &c->home, &c->url, &c->password_env, &c->password_file, &c->password_command, &c->tls_ca, &c->warehouse, &c->user, &c->host, &c->functions, &c->mask_key_env, &c->functions_text};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) wr_free(*texts[i]);
     if (c->password) explicit_bzero(c->password, strlen(c->password));
     wr_free(c->password);
@@ -411,6 +510,15 @@ void wr_config_free(wr_config *c) {
     free_list(c->exclude, c->nexclude);
     for (int i = 0; i < c->nmerge; i++) wr_free((char *)c->merge[i].from), wr_free((char *)c->merge[i].to);
     wr_free(c->merge);
+    for (int i = 0; i < c->nrules; i++) {
+        wr_rule *u = &c->rules[i];
+        wr_free((char *)u->table), wr_free((char *)u->filter);
+        free_pairs(u->set, u->nset), free_pairs(u->mask, u->nmask), free_pairs(u->convert, u->nconvert), free_pairs(u->rename, u->nrename);
+        free_list((char **)u->drop, u->ndrop);
+    }
+    wr_free(c->rules);
+    if (c->mask_key) explicit_bzero(c->mask_key, strlen(c->mask_key));
+    wr_free(c->mask_key);
     wr_free(c);
 }
 

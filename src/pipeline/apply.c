@@ -15,6 +15,7 @@
 static void member_free(member *m) {
     if (!m) return;
     wr_member_reset_load(m);
+    wr_member_unshape(m);
     wr_convert_free(m->convert);
     wr_schema_unref(m->schema);
     wr_free(m->db), wr_free(m->name), wr_free(m->def);
@@ -92,22 +93,55 @@ static wr_code set_definition(wr_pipeline *p, member *m, const wr_ddl *d, wr_err
     return WR_OK;
 }
 
-member *wr_member_new(wr_pipeline *p, const wr_ddl *d, wr_err *err) {
+static wr_code redefine(wr_pipeline *p, member *m, const wr_ddl *d, wr_err *err) {
+    WR_TRY(set_definition(p, m, d, err));
+    return wr_member_shape(p, m, err);
+}
+
+static wr_code member_new(wr_pipeline *p, const wr_ddl *d, member **ret, wr_err *err) {
     member *m = wr_calloc(1, sizeof *m);
-    if (m) m->id = d->table;
-    if (!m || set_definition(p, m, d, err) != WR_OK || !wr_u64map_put(p->members, m->id, m)) {
-        wr_nomem(err, "table", sizeof *m);
-        member_free(m);
-        return NULL;
-    }
-    return m;
+    if (!m) return wr_nomem(err, "table", sizeof *m);
+    m->id = d->table;
+    wr_code rc = set_definition(p, m, d, err);
+    if (rc == WR_OK && !wr_u64map_put(p->members, m->id, m)) rc = wr_nomem(err, "table", sizeof *m);
+    if (rc != WR_OK) return member_free(m), rc;
+    *ret = m;
+    return WR_OK;
+}
+
+typedef struct newest { wr_pipeline *p; uint32_t table; bool fits; } newest;
+
+static wr_code fits_newest(void *ctx, const wr_ddl *d, wr_err *err) {
+    newest *n = ctx;
+    if (d->table != n->table || !d->schema) return WR_OK;
+    wr_transform *t;
+    n->fits = wr_transform_new(n->p->rules, d->db, d->name, d->schema, &t, err) == WR_OK;
+    if (n->fits) wr_transform_free(t);
+    wr_err_clear(err);
+    return WR_OK;
+}
+
+/* Of a table that is taken up again. Rules that were changed because of a schema change further on in the queue do not fit the schema in front of it: then the table waits
+ * for that change, which loads it. */
+static wr_code restore_shape(wr_pipeline *p, member *m, wr_err *err) {
+    WR_TRY(wr_shape_is_new(p, m, &m->rules_changed, err));
+    if (wr_member_shape(p, m, err) == WR_OK) return WR_OK;
+    wr_err why = *err;
+    newest n = {p, m->id, false};
+    wr_err_clear(err);
+    if (why.code != WR_E_CONFIG || !m->rules_changed) return *err = why, why.code;
+    WR_TRY(wr_state_schema_load(p->state, INT64_MAX, fits_newest, &n, err));
+    if (!n.fits) return *err = why, why.code;
+    m->rules_wait = true;
+    m->shape = wr_schema_ref(m->schema);
+    return WR_OK;
 }
 
 static wr_code target_schema(const target *t, const wr_schema *previous, wr_schema **ret, wr_err *err) {
-    if (!t->merged) return *ret = wr_schema_ref(t->members[0]->schema), WR_OK;
+    if (!t->merged) return *ret = wr_schema_ref(t->members[0]->shape), WR_OK;
     WR_AUTO const wr_schema **list = wr_malloc((size_t)t->nmembers * sizeof *list);
     if (!list) return wr_nomem(err, "merged schema", (size_t)t->nmembers * sizeof *list);
-    for (int i = 0; i < t->nmembers; i++) list[i] = t->members[i]->schema;
+    for (int i = 0; i < t->nmembers; i++) list[i] = t->members[i]->shape;
     wr_code rc = wr_merge_schema(list, t->nmembers, previous, ret, err);
     return rc == WR_OK ? WR_OK : wr_err_in(err, "merging into %s.%s", t->ns, t->name);
 }
@@ -117,7 +151,7 @@ wr_code wr_target_bind(wr_pipeline *p, target *t, wr_err *err) {
         member *m = t->members[i];
         wr_convert_free(m->convert);
         m->convert = NULL;
-        WR_TRY(wr_convert_new(m->schema, wr_table_schema(t->table), m->db, m->name, &m->convert, err));
+        WR_TRY(wr_convert_new(m->shape, wr_table_schema(t->table), m->db, m->name, &m->convert, err));
     }
     return WR_OK;
 }
@@ -131,6 +165,7 @@ static wr_code mark_due(wr_pipeline *p, const target *t, bool due, wr_err *err) 
 
 wr_code wr_apply_commit(wr_pipeline *p, wr_err *err) {
     p->next_commit_us = wr_mono_us() + p->o.commit_every_us;
+    WR_TRY(wr_shape_flush(p, err));
     if (p->offset == p->committed_offset && !wr_lake_dirty(p->lake)) return WR_OK;
     WR_TRY(wr_lake_commit(p->lake, p->offset, &p->pos, p->event_us, err));
     if (WR_FAULT("pipeline.after_commit")) return wr_fail(err, WR_E_IO, WR_RETRY_SOON, "injected: after commit");
@@ -139,6 +174,7 @@ wr_code wr_apply_commit(wr_pipeline *p, wr_err *err) {
             WR_TRY(mark_due(p, p->targets[i], false, err));
             p->targets[i]->due_begun = false;
         }
+    WR_TRY(wr_shape_remember(p, err));
     wr_pos copy = {0};
     WR_TRY(wr_pos_copy(&copy, &p->pos, err));
     wr_status_tables(p); /* first: nobody may see the new position beside a table's old state */
@@ -196,15 +232,8 @@ static wr_code on_change(wr_pipeline *p, const wr_queue_record *rec, wr_err *err
     WR_TRY(already_loaded(p, m, rec->offset, &loaded, err));
     if (loaded) return WR_OK;
     if (t->due && !wr_table_schema(t->table)->nkey) return WR_OK; /* old rows can only be found by all their values, and those are not known: the load brings them */
-    wr_slice before = c.before, after = c.after;
-    if (m->convert) {
-        wr_buf_clear(&p->row), wr_buf_clear(&p->row2);
-        if (c.op != WR_OP_INSERT) WR_TRY(wr_convert_row(m->convert, c.before, &p->row, err));
-        if (c.op != WR_OP_DELETE) WR_TRY(wr_convert_row(m->convert, c.after, &p->row2, err));
-        before = wr_buf_view(&p->row), after = wr_buf_view(&p->row2);
-    }
     __atomic_add_fetch(&p->rows_applied, 1, __ATOMIC_RELAXED);
-    return wr_table_apply(t->table, t->due || (t->phase == PHASE_REPLAY && !m->exact) ? WR_APPLY_REPLAY : WR_APPLY_STRICT, (wr_op)c.op, before, after, err);
+    return wr_shape_change(p, m, t->due || (t->phase == PHASE_REPLAY && !m->exact) ? WR_APPLY_REPLAY : WR_APPLY_STRICT, &c, rec->offset, err);
 }
 
 /* Rows changed without row events; never more than a mark here: all that happens until the load begins is one load. */
@@ -217,6 +246,7 @@ static wr_code on_stale(wr_pipeline *p, const wr_queue_record *rec, wr_err *err)
     if (!m) return wr_fail(err, WR_E_SCHEMA, WR_RETRY_NO, "queue transaction %" PRIu64 " changes table %u, which no earlier record defines", rec->offset, id);
     target *t = m->target;
     if (t->due || t->phase == PHASE_LOAD || t->phase == PHASE_WAIT) return WR_OK; /* a load that has not begun yet */
+    WR_TRY(wr_shape_flush(p, err));
     bool loaded;
     WR_TRY(already_loaded(p, m, rec->offset, &loaded, err));
     if (loaded) return WR_OK;
@@ -233,7 +263,10 @@ static wr_code on_stale(wr_pipeline *p, const wr_queue_record *rec, wr_err *err)
 
 /* ------------------------------------------------------------------ schema events */
 wr_code wr_load_begin(wr_pipeline *p, target *t, const wr_schema *schema, phase to, wr_err *err) {
-    for (int i = 0; i < t->nmembers; i++) wr_member_reset_load(t->members[i]);
+    for (int i = 0; i < t->nmembers; i++) {
+        wr_member_reset_load(t->members[i]);
+        WR_TRY(wr_shape_forget_refused(p, t->members[i], err));
+    }
     t->phase = to;
     t->load_committed_us = 0;
     wr_pos_clear(&t->from);
@@ -277,8 +310,9 @@ static wr_code on_create(wr_pipeline *p, const wr_ddl *d, wr_err *err) {
     wr_route r = wr_routes_find(p->routes, d->db, d->name);
     target *t = find_target(p, r);
     if (t && !r.merged) return wr_fail(err, WR_E_SCHEMA, WR_RETRY_NO, "table %s.%s is created although it exists", d->db, d->name);
-    member *m = wr_member_new(p, d, err);
-    if (!m) return err->code;
+    member *m;
+    WR_TRY(member_new(p, d, &m, err));
+    WR_TRY(wr_member_shape(p, m, err));
     bool fresh = !t;
     if (fresh) WR_TRY(target_new(p, r, r.merged ? merged_id(r) : d->table, &t, err));
     if (fresh && r.merged && (t->table = wr_lake_table(p->lake, t->id))) fresh = false; /* all its members were gone when this run began */
@@ -301,20 +335,24 @@ static wr_code refuse_rowless(wr_pipeline *p, const wr_ddl *d, wr_err *err) {
 
 static wr_code on_alter(wr_pipeline *p, member *m, const wr_ddl *d, wr_err *err) {
     target *t = m->target;
-    bool renames_column = false; /* in a merged table, columns meet by name */
-    for (int i = 0; t->merged && i < m->schema->ncols; i++) {
-        int j = wr_schema_find(d->schema, m->schema->cols[i].name);
-        renames_column |= j < 0 || d->schema->cols[j].id != m->schema->cols[i].id;
+    wr_schema *was = wr_schema_ref(m->schema), *shape = wr_schema_ref(m->shape);
+    wr_code rc = redefine(p, m, d, err);
+    bool again = rc == WR_OK && m->transform && !wr_transform_keeps(was, m->schema);
+    for (int i = 0; rc == WR_OK && t->merged && i < shape->ncols; i++) { /* in a merged table, columns meet by name */
+        int j = wr_schema_find(m->shape, shape->cols[i].name);
+        again |= j < 0 || m->shape->cols[j].id != shape->cols[i].id;
     }
-    WR_TRY(set_definition(p, m, d, err));
+    wr_schema_unref(was), wr_schema_unref(shape);
+    WR_TRY(rc);
     if (d->rows == WR_ROWS_RELOAD) WR_TRY(refuse_rowless(p, d, err));
-    if (d->rows == WR_ROWS_RELOAD || t->phase == PHASE_WAIT || t->phase == PHASE_LOAD || renames_column) return reload(p, t, err);
+    if (d->rows == WR_ROWS_RELOAD || t->phase == PHASE_WAIT || t->phase == PHASE_LOAD || again) return reload(p, t, err);
     return evolve(p, t, d->rows == WR_ROWS_FILL, err);
 }
 
 /* stays: the source still has the table, it is only not captured any more. */
 static wr_code leave(wr_pipeline *p, member *m, bool stays, wr_err *err) {
     target *t = m->target;
+    WR_TRY(wr_shape_forget_refused(p, m, err));
     bool mirror = p->o.on_drop == WR_ON_DROP_MIRROR && !stays;
     if (t->merged) {
         const char *shard[2] = {m->db, m->name};
@@ -331,11 +369,15 @@ static wr_code leave(wr_pipeline *p, member *m, bool stays, wr_err *err) {
 
 static wr_code on_rename(wr_pipeline *p, member *m, const wr_ddl *d, wr_err *err) {
     target *t = m->target;
+    WR_TRY(wr_shape_forget_refused(p, m, err));
+    char mark[17];
+    wr_rules_mark(p->rules, d->db, d->name, mark);
+    bool other_rules = strcmp(mark, m->mark) || (m->transform && wr_transform_has_dead_letters(m->transform)); /* what was refused is known by the old name */
     wr_route r = wr_routes_find(p->routes, d->db, d->name);
     if (t->merged || r.merged) { /* the shard's name is in its rows */
         bool same = t->merged && r.merged && !strcmp(t->ns, r.ns) && !strcmp(t->name, r.name);
         if (same) {
-            WR_TRY(set_definition(p, m, d, err));
+            WR_TRY(redefine(p, m, d, err));
             return reload(p, t, err);
         }
         WR_TRY(leave(p, m, false, err));
@@ -348,8 +390,12 @@ static wr_code on_rename(wr_pipeline *p, member *m, const wr_ddl *d, wr_err *err
     wr_free(t->ns), wr_free(t->name);
     t->ns = ns, t->name = name;
     WR_TRY(wr_table_rename(t->table, ns, name, err));
+    if (other_rules) {
+        WR_TRY(redefine(p, m, d, err));
+        return reload(p, t, err);
+    }
     bool changed = d->schema->version != m->schema->version;
-    if (!changed && t->phase != PHASE_WAIT) return set_definition(p, m, d, err);
+    if (!changed && t->phase != PHASE_WAIT) return redefine(p, m, d, err);
     return on_alter(p, m, d, err);
 }
 
@@ -359,6 +405,7 @@ static wr_code on_truncate(wr_pipeline *p, member *m, uint64_t offset, wr_err *e
     WR_TRY(already_loaded(p, m, offset, &loaded, err));
     if (loaded) return WR_OK;
     if (t->phase == PHASE_WAIT || t->phase == PHASE_LOAD) return reload(p, t, err);
+    WR_TRY(wr_shape_forget_refused(p, m, err));
     const char *shard[2] = {m->db, m->name};
     return t->merged ? wr_table_delete_prefix(t->table, shard, 2, err) : wr_table_truncate(t->table, err);
 }
@@ -370,8 +417,9 @@ static wr_code on_ddl(wr_pipeline *p, const wr_queue_record *rec, wr_err *err) {
     wr_code rc = WR_OK;
     member *m = wr_u64map_get(p->members, d.table);
     bool hidden = d.kind == WR_DDL_HIDDEN || (d.kind == WR_DDL_DROP && !m); /* a remembered table that never had rows here, or its end */
+    if (!hidden) rc = wr_shape_flush(p, err);
     /* A load starts from a lake in which everything before it is committed. */
-    if (!hidden && !p->in_tx && wr_lake_dirty(p->lake) && p->offset != p->committed_offset) rc = wr_apply_commit(p, err);
+    if (rc == WR_OK && !hidden && !p->in_tx && wr_lake_dirty(p->lake) && p->offset != p->committed_offset) rc = wr_apply_commit(p, err);
     if (rc == WR_OK && !hidden && d.kind != WR_DDL_CREATE && !m)
         rc = wr_fail(err, WR_E_SCHEMA, WR_RETRY_NO, "a schema event for table %u (%s.%s), which no earlier record defines", d.table, d.db, d.name);
     if (rc == WR_OK && !hidden) {
@@ -403,6 +451,7 @@ static wr_code publish_replayed(wr_pipeline *p, bool *ret_any, wr_err *err) {
     for (int i = 0; i < p->ntargets; i++) {
         target *t = p->targets[i];
         if (t->phase != PHASE_REPLAY || !replayed(t, &p->pos)) continue;
+        WR_TRY(wr_shape_flush(p, err));
         WR_TRY(wr_table_publish(t->table, err));
         t->phase = PHASE_STREAM;
         for (int k = 0; k < t->nmembers; k++) wr_member_reset_load(t->members[k]);
@@ -439,6 +488,29 @@ static wr_code load_due(wr_pipeline *p, bool force, wr_err *err) {
     return load(p, err);
 }
 
+/* Tables whose rows were made with other rules than those of weir.yaml now, and loads that cannot be taken up in their middle. */
+static wr_code reread(wr_pipeline *p, wr_err *err) {
+    bool any = false;
+    for (int i = 0; i < p->ntargets; i++) {
+        target *t = p->targets[i];
+        if (!t->reread) continue;
+        bool waits = false;
+        for (int k = 0; k < t->nmembers; k++) {
+            waits |= t->members[k]->rules_wait;
+            if (t->members[k]->rules_changed) wr_log(WR_LOG_INFO, "%s.%s: the rules of transform are not what they were; it will be read again", t->members[k]->db, t->members[k]->name);
+        }
+        if (waits) {
+            wr_schema *s = wr_schema_ref(wr_table_schema(t->table));
+            wr_code rc = wr_load_begin(p, t, s, PHASE_WAIT, err);
+            wr_schema_unref(s);
+            WR_TRY(rc);
+        } else WR_TRY(reload(p, t, err));
+        t->reread = false;
+        any = true;
+    }
+    return any ? wr_apply_commit(p, err) : WR_OK;
+}
+
 /* Whether a load is due because of something at or before `until`. */
 static bool due_until(const wr_pipeline *p, const wr_pos *until) {
     for (int i = 0; i < p->ntargets; i++) {
@@ -468,8 +540,9 @@ static wr_code restore_member(void *ctx, const wr_ddl *d, wr_err *err) {
     if (d->kind == WR_DDL_HIDDEN || d->kind == WR_DDL_DROP) return WR_OK;
     wr_route r = wr_routes_find(p->routes, d->db, d->name);
     target *t = find_target(p, r);
-    member *m = wr_member_new(p, d, err);
-    if (!m) return err->code;
+    member *m;
+    WR_TRY(member_new(p, d, &m, err));
+    WR_TRY(restore_shape(p, m, err));
     if (!t) {
         WR_TRY(target_new(p, r, r.merged ? merged_id(r) : d->table, &t, err));
         t->table = wr_lake_table(p->lake, t->id);
@@ -486,6 +559,7 @@ static wr_code restore_target(wr_pipeline *p, target *t, wr_err *err) {
     t->phase = PHASE_STREAM;
     if (info) WR_TRY(wr_load_parse(t, info, err));
     if (t->phase == PHASE_LOAD) p->load_wanted = true;
+    for (int i = 0; i < t->nmembers; i++) t->reread |= t->members[i]->rules_changed || (t->phase == PHASE_LOAD && t->members[i]->load_refused);
     char key[32];
     WR_AUTO char *due = NULL;
     snprintf(key, sizeof key, "due.%u", t->id);
@@ -526,6 +600,7 @@ void wr_apply_close(wr_pipeline *p) {
     p->targets = NULL, p->ntargets = 0;
     wr_u64map_free(p->members, NULL);
     p->members = NULL;
+    p->dead_letters = NULL, p->gathered_bytes = 0;
     wr_lake_close(p->lake);
     p->lake = NULL;
     wr_pos_clear(&p->pos);
@@ -548,6 +623,7 @@ static bool all_joined(wr_pipeline *p) {
 }
 
 static wr_code loop(wr_pipeline *p, wr_queue_reader *r, const wr_pos *until, wr_err *err) {
+    WR_TRY(reread(p, err));
     if (p->load_wanted) WR_TRY(load(p, err));
     p->next_commit_us = wr_mono_us() + p->o.commit_every_us;
     bool drained = false;

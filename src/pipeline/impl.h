@@ -26,13 +26,23 @@ typedef struct range {
 typedef struct member {
     uint32_t id;
     char *db, *name, *def;
-    wr_schema *schema;
+    wr_schema *schema;        /* of the source's rows */
+    wr_transform *transform;  /* NULL: no rule matches */
+    wr_schema *shape;         /* of what rules make of them: schema itself without */
+    char mark[17];            /* of the rules that shape was made with */
+    bool mark_dirty;          /* not known to be in the state yet */
+    bool rules_changed;       /* the lake's rows were made with others: to be read again */
+    bool rules_wait;          /* they fit a schema further on in the queue only */
+    uint64_t nulled;          /* atomic; values of loads that became null because an expression failed */
+    struct gathered *gathered; uint32_t ngathered; /* changes that wait for the transform */
+    wr_buf gathered_rows;
     struct target *target;
-    wr_convert *convert;      /* NULL = rows go as they are */
+    wr_convert *convert;      /* of shape to the merged table's schema; NULL = rows go as they are */
     range *ranges; int nranges;
     wr_pos until;             /* keyed: the load is complete for changes up to here; exact (no key): it is the load's position */
     bool hides_changes;       /* a foreign key may change its rows without row events */
     bool exact;               /* loaded as of exactly `until`: changes up to it are skipped */
+    bool load_refused;        /* progress_lock; some of the load's rows are dead letters, which are committed only at its end: it cannot go on from its middle */
     uint64_t rows_loaded, rows_estimated; /* atomic */
     int64_t load_us;          /* atomic: what the workers of the present or last load spent on it, all together */
 } member;
@@ -52,6 +62,7 @@ typedef struct target {
     wr_pos due_pos;            /* the end of the transaction before the first cause; "" = an earlier run's */
     bool due_begun;            /* its load begins with the next commit: then the state forgets */
     int64_t next_load_us;      /* monotonic; no load because of `due` before this */
+    bool reread;               /* opened with rows that must be read again: before anything is applied */
 } target;
 
 struct wr_pipeline {
@@ -63,6 +74,7 @@ struct wr_pipeline {
     wr_engine *engine;
     wr_source *source;
     wr_routes *routes;
+    wr_rules *rules;
     volatile bool stop;        /* asked to end */
 
     /* applying thread */
@@ -77,6 +89,8 @@ struct wr_pipeline {
     int64_t next_commit_us;    /* monotonic */
     wr_buf row;                /* conversion scratch */
     wr_buf row2;
+    size_t gathered_bytes;     /* of all members */
+    wr_table *dead_letters;    /* NULL: not met yet */
     uint64_t peek_offset; wr_pos peek_pos; /* end of a transaction looked up ahead */
 
     /* loads: workers against the waiting applying thread */
@@ -104,7 +118,7 @@ struct wr_pipeline {
     int64_t committed_event_us, committed_at_us;
     const char *run_state;
     uint64_t rows_applied;     /* atomic */
-    uint64_t anomalies;
+    uint64_t anomalies, dead_letter_rows;
     uint64_t load_rows, load_estimate; /* atomic: of the present or last loads */
     char *tables_json;         /* of the last commit or phase change; owned */
     pthread_t status_thread;
@@ -121,8 +135,31 @@ wr_code wr_apply_open(wr_pipeline *p, wr_err *err);   /* lake, members and targe
 void wr_apply_close(wr_pipeline *p);
 wr_code wr_apply_run(wr_pipeline *p, const wr_pos *until, wr_err *err);
 wr_code wr_apply_commit(wr_pipeline *p, wr_err *err);
-member *wr_member_new(wr_pipeline *p, const wr_ddl *d, wr_err *err);
 wr_code wr_target_bind(wr_pipeline *p, target *t, wr_err *err); /* row conversions of a merged target for its present schema */
+
+/* shape.c: everything @thread applying but wr_shaper */
+wr_code wr_member_shape(wr_pipeline *p, member *m, wr_err *err); /* for its present name and schema; WR_E_CONFIG: the rules do not fit them, nothing has changed */
+void wr_member_unshape(member *m);
+/* A change of a member's rows on its way to the lake; it may wait until wr_shape_flush, in front of whatever is not a change. */
+wr_code wr_shape_change(wr_pipeline *p, member *m, wr_apply_mode mode, const wr_change *c, uint64_t offset, wr_err *err);
+wr_code wr_shape_flush(wr_pipeline *p, wr_err *err);
+wr_code wr_shape_forget_refused(wr_pipeline *p, const member *m, wr_err *err); /* the rows they were are read again, or gone */
+wr_table *wr_shape_dead_letters(wr_pipeline *p); /* NULL: no row was ever refused */
+wr_code wr_shape_is_new(wr_pipeline *p, const member *m, bool *ret_new, wr_err *err); /* other rules than those of the state */
+wr_code wr_shape_remember(wr_pipeline *p, wr_err *err); /* marks into the state, after the commit that made them true */
+/* The same for rows of a snapshot. @thread one each */
+typedef struct wr_shaper {
+    wr_pipeline *p;
+    member *m;
+    wr_load_writer *w;
+    wr_transform *transform;
+    wr_buf rows, conv;
+    size_t *ends; uint32_t n;
+} wr_shaper;
+wr_code wr_shaper_init(wr_shaper *s, wr_pipeline *p, member *m, wr_load_writer *w, wr_err *err);
+void wr_shaper_clear(wr_shaper *s);
+wr_code wr_shaper_row(wr_shaper *s, wr_slice row, wr_err *err);
+wr_code wr_shaper_flush(wr_shaper *s, wr_err *err); /* before the writer seals, and when its size must be known */
 
 /* load.c */
 wr_code wr_load_run(wr_pipeline *p, wr_err *err);     /* every target in PHASE_LOAD, to PHASE_REPLAY or PHASE_WAIT */

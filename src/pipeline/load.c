@@ -50,6 +50,7 @@ wr_code wr_load_info(const target *t, char **ret_json, wr_err *err) {
         cJSON *c = cJSON_CreateObject();
         cJSON_AddNumberToObject(c, "table", m->id);
         cJSON_AddBoolToObject(c, "exact", m->exact);
+        if (m->load_refused && t->phase == PHASE_LOAD) cJSON_AddBoolToObject(c, "refused", true);
         cJSON_AddNumberToObject(c, "rows", (double)m->rows_loaded);
         add_pos(c, "until", &m->until);
         cJSON *rs = cJSON_AddArrayToObject(c, "ranges");
@@ -90,6 +91,7 @@ wr_code wr_load_parse(target *t, const char *json, wr_err *err) {
         if (!m) continue;
         const cJSON *rs = cJSON_GetObjectItemCaseSensitive(c, "ranges"), *r;
         m->exact = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(c, "exact"));
+        m->load_refused = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(c, "refused"));
         m->rows_loaded = (uint64_t)cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(c, "rows"));
         get_pos(c, "until", &m->until);
         m->ranges = wr_calloc((size_t)cJSON_GetArraySize(rs) + 1, sizeof *m->ranges);
@@ -109,7 +111,7 @@ void wr_member_reset_load(member *m) {
     wr_free(m->ranges);
     m->ranges = NULL, m->nranges = 0;
     m->rows_loaded = m->rows_estimated = 0;
-    m->exact = false;
+    m->exact = m->load_refused = false;
     wr_pos_clear(&m->until);
 }
 
@@ -174,7 +176,7 @@ static void job_done(crew *c) {
     pthread_mutex_unlock(&c->lock);
 }
 
-typedef struct reading { crew *c; member *m; wr_load_writer *w; wr_buf conv; uint64_t rows; } reading;
+typedef struct reading { crew *c; member *m; wr_load_writer *w; wr_shaper shaper; uint64_t rows; } reading;
 
 static wr_code take_row(void *ctx, wr_slice row, wr_err *err) {
     reading *r = ctx;
@@ -182,10 +184,7 @@ static wr_code take_row(void *ctx, wr_slice row, wr_err *err) {
     r->rows++;
     __atomic_add_fetch(&r->m->rows_loaded, 1, __ATOMIC_RELAXED);
     __atomic_add_fetch(&r->c->p->load_rows, 1, __ATOMIC_RELAXED);
-    if (!r->m->convert) return wr_load_writer_append(r->w, row, err);
-    wr_buf_clear(&r->conv);
-    WR_TRY(wr_convert_row(r->m->convert, row, &r->conv, err));
-    return wr_load_writer_append(r->w, wr_buf_view(&r->conv), err);
+    return wr_shaper_row(&r->shaper, row, err);
 }
 
 /* A keyless table comes in one piece: its files are written on the way and handed over when the last row is there. */
@@ -236,6 +235,7 @@ static wr_code read_range(crew *c, wr_snap *sn, reading *r, range *g, wr_err *er
         char *next = NULL;
         uint64_t rows = r->rows, bytes = wr_load_writer_bytes(r->w);
         WR_TRY(wr_snap_chunk(sn, &kr, chunk, take_row, r, &next, err));
+        WR_TRY(wr_shaper_flush(&r->shaper, err));
         wr_free(after);
         after = next;
         rows = r->rows - rows;
@@ -273,7 +273,8 @@ static wr_code read_exact(crew *c, wr_snap *sn, reading *r, wr_err *err) {
     WR_TRY(wr_snap_read_all(sn, take_row_sealing, r, &at, err));
     range *g = wr_calloc(1, sizeof *g);
     if (!g) return wr_pos_clear(&at), wr_nomem(err, "key range", sizeof *g);
-    wr_code rc = wr_load_writer_seal(r->w, err);
+    wr_code rc = wr_shaper_flush(&r->shaper, err);
+    if (rc == WR_OK) rc = wr_load_writer_seal(r->w, err);
     pthread_mutex_lock(&c->p->progress_lock);
     if (rc == WR_OK) rc = wr_load_writer_hand_over(r->w, err);
     if (rc == WR_OK) {
@@ -292,6 +293,7 @@ static wr_code do_job(crew *c, job j, wr_err *err) {
     WR_TRY(wr_snap_open(c->p->source, m->def, &sn, err));
     reading r = {.c = c, .m = m};
     wr_code rc = wr_load_writer_new(m->target->table, &r.w, err);
+    if (rc == WR_OK) rc = wr_shaper_init(&r.shaper, c->p, m, r.w, err);
     bool exact = wr_table_schema(m->target->table)->nkey == 0;
     if (rc == WR_OK && exact) rc = read_exact(c, sn, &r, err);
     else if (rc == WR_OK) {
@@ -308,7 +310,7 @@ static wr_code do_job(crew *c, job j, wr_err *err) {
         if (rc == WR_OK && j.range >= 0) rc = read_range(c, sn, &r, &m->ranges[j.range], err);
     }
     wr_load_writer_free(r.w);
-    wr_buf_free(&r.conv);
+    wr_shaper_clear(&r.shaper);
     wr_snap_close(sn);
     return rc;
 }
@@ -408,6 +410,19 @@ static wr_code note_from(wr_pipeline *p, wr_err *err) {
     return rc;
 }
 
+/* Refused rows are in the lake before any commit says that the load is complete. A load that is interrupted before begins anew: restore_target. */
+static wr_code keep_refused(wr_pipeline *p, wr_err *err) {
+    bool any = false;
+    for (int i = 0; i < p->ntargets; i++)
+        for (int k = 0; p->targets[i]->phase == PHASE_LOAD && k < p->targets[i]->nmembers; k++)
+            if (p->targets[i]->members[k]->load_refused) {
+                any = true;
+                WR_TRY(commit_progress(p, p->targets[i], err));
+                break;
+            }
+    return any ? wr_apply_commit(p, err) : WR_OK;
+}
+
 wr_code wr_load_run(wr_pipeline *p, wr_err *err) {
     crew c = {.p = p};
     pthread_mutex_init(&c.lock, NULL);
@@ -422,6 +437,7 @@ wr_code wr_load_run(wr_pipeline *p, wr_err *err) {
     }
     wr_status_tables(p);
     if (rc == WR_OK) rc = run_crew(p, &c, err);
+    if (rc == WR_OK && !p->stop) rc = keep_refused(p, err);
     for (int i = 0; i < p->ntargets; i++) {
         target *t = p->targets[i];
         if (t->phase != PHASE_LOAD) continue;

@@ -1,6 +1,7 @@
 /* Opening, running and closing a pipeline. */
 #include <inttypes.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 #include "impl.h"
@@ -72,9 +73,53 @@ wr_code wr_pipeline_open(const wr_pipeline_options *o, wr_pipeline **ret, wr_err
     if (rc == WR_OK) rc = check_identity(p, err);
     if (rc == WR_OK) rc = wr_queue_open(queue, &o->queue, &p->queue, err);
     if (rc == WR_OK) rc = wr_engine_open(NULL, &p->engine, err);
+    if (rc == WR_OK && o->transform.nrules) rc = wr_rules_new(p->engine, &o->transform, &p->rules, err);
     if (rc != WR_OK) return wr_pipeline_close(p), rc;
     *ret = p;
     return WR_OK;
+}
+
+/* ------------------------------------------------------------------ looking before the first row is read */
+typedef struct preview { const wr_check_sink *sink; wr_rules *rules; } preview;
+
+static void pass_on(void *ctx, const wr_finding *f) {
+    const preview *v = ctx;
+    v->sink->finding(v->sink->ctx, f);
+}
+
+static wr_code try_rules(void *ctx, const wr_ddl *d, wr_err *err) {
+    const preview *v = ctx;
+    wr_transform *t;
+    wr_code rc = wr_transform_new(v->rules, d->db, d->name, d->schema, &t, err);
+    if (rc == WR_OK) return wr_transform_free(t), WR_OK;
+    if (rc != WR_E_CONFIG) return rc;
+    wr_finding f = {.severity = WR_FINDING_STOPS, .id = "transform"};
+    snprintf(f.what, sizeof f.what, "%.*s", (int)sizeof f.what - 1, err->msg);
+    snprintf(f.consequence, sizeof f.consequence, "no row of the table can become a row of the lake");
+    snprintf(f.cure, sizeof f.cure, "%s", err->cure[0] ? err->cure : "correct the rule; docs/transforms.md says what it can be");
+    wr_err_clear(err);
+    v->sink->finding(v->sink->ctx, &f);
+    return WR_OK;
+}
+
+static wr_code look(wr_source *s, wr_rules *rules, const wr_check_sink *sink, wr_err *err) {
+    preview v = {sink, rules};
+    return wr_source_check(s, &(wr_check_sink){.ctx = &v, .finding = pass_on, .table = try_rules}, err);
+}
+
+wr_code wr_pipeline_check(const wr_pipeline_options *o, void (*fn)(void *ctx, const wr_finding *f), void *ctx, wr_err *err) {
+    const wr_check_sink sink = {.ctx = ctx, .finding = fn};
+    wr_source *s = NULL;
+    wr_engine *e = NULL;
+    wr_rules *rules = NULL;
+    wr_code rc = wr_engine_open(NULL, &e, err);
+    if (rc == WR_OK && o->transform.nrules) rc = wr_rules_new(e, &o->transform, &rules, err);
+    if (rc == WR_OK) rc = wr_source_open(&o->source, &s, err);
+    if (rc == WR_OK) rc = look(s, rules, &sink, err);
+    wr_source_close(s);
+    wr_rules_free(rules);
+    wr_engine_close(e);
+    return rc;
 }
 
 static void first_stop(void *ctx, const wr_finding *f) {
@@ -87,7 +132,7 @@ static void first_stop(void *ctx, const wr_finding *f) {
 /* What `weir check` would say stops a sync does stop it, before the first row is read. Later the stream itself finds out. */
 static wr_code preflight(wr_pipeline *p, wr_err *err) {
     wr_err found = WR_ERR_INIT;
-    WR_TRY(wr_source_check(p->source, first_stop, &found, err));
+    WR_TRY(look(p->source, p->rules, &(wr_check_sink){.ctx = &found, .finding = first_stop}, err));
     if (found.code) *err = found;
     return found.code;
 }
@@ -98,6 +143,7 @@ void wr_pipeline_close(wr_pipeline *p) {
     wr_queue_close(p->queue);
     wr_source_close(p->source);
     wr_state_close(p->state);
+    wr_rules_free(p->rules);
     wr_engine_close(p->engine);
     wr_routes_free(p->routes);
     wr_lock_release(p->lock);

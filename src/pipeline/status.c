@@ -49,6 +49,12 @@ void wr_status_tables(wr_pipeline *p) {
         add_u64(o, "rows", h.rows), add_u64(o, "files", h.data_files), add_u64(o, "bytes", h.data_bytes), add_u64(o, "deleted_rows", h.deleted_rows);
         add_u64(o, "inserts", h.inserts), add_u64(o, "updates", h.updates), add_u64(o, "deletes", h.deletes), add_u64(o, "anomalies", h.anomalies);
         if (!t->merged && t->nmembers && !t->members[0]->schema->nkey) cJSON_AddBoolToObject(o, "no_key", true);
+        uint64_t nulled = 0;
+        for (int k = 0; k < t->nmembers; k++) {
+            const member *m = t->members[k];
+            nulled += __atomic_load_n(&m->nulled, __ATOMIC_RELAXED) + (m->transform ? wr_transform_nulled(m->transform) : 0);
+        }
+        if (nulled) add_u64(o, "nulled", nulled);
         bool hides = false;
         for (int k = 0; k < t->nmembers; k++) hides |= t->members[k]->hides_changes;
         if (hides) cJSON_AddBoolToObject(o, "no_cascade_events", true);
@@ -57,6 +63,10 @@ void wr_status_tables(wr_pipeline *p) {
         anomalies += h.anomalies;
         cJSON_AddItemToArray(list, o);
     }
+    wr_table_health dead = {0};
+    wr_err ignored = WR_ERR_INIT;
+    wr_table *letters = wr_shape_dead_letters(p);
+    if (letters) wr_table_get_health(letters, &dead, &ignored);
     char *text = cJSON_PrintUnformatted(list);
     cJSON_Delete(list);
     char *copy = text ? wr_strdup(text) : NULL;
@@ -66,6 +76,7 @@ void wr_status_tables(wr_pipeline *p) {
     wr_free(p->tables_json);
     p->tables_json = copy;
     p->anomalies = anomalies;
+    p->dead_letter_rows = dead.rows;
     pthread_mutex_unlock(&p->lock_mu);
 }
 
@@ -128,6 +139,7 @@ static char *render(wr_pipeline *p) {
     cJSON_AddNumberToObject(o, "lag_transactions", (double)(qs.last_offset - s.queue_committed));
     add_u64(o, "rows_applied", s.rows_applied), add_u64(o, "anomalies", s.anomalies);
     pthread_mutex_lock(&p->lock_mu);
+    add_u64(o, "dead_letters", p->dead_letter_rows);
     add_pos(o, "committed", &p->committed);
     if (p->committed_at_us) cJSON_AddStringToObject(o, "committed_at", wr_iso_time(p->committed_at_us, iso));
     if (p->committed_event_us) cJSON_AddStringToObject(o, "committed_event_time", wr_iso_time(p->committed_event_us, iso));

@@ -1,10 +1,9 @@
-#include "weir/transform.h"
+#include "rules.h"
 
-#include <regex.h>
 #include "weir/base/mem.h"
 
-typedef struct rule { regex_t re; bool compiled; char *ns, *name; } rule;
-struct wr_routes { rule *rules; int n; };
+typedef struct route { regex_t re; bool compiled; char *ns, *name; } route;
+struct wr_routes { route *rules; int n; };
 
 /* POSIX extended expressions lack \d, \w and \s, which every user writes. */
 static wr_code to_posix(const char *re, wr_buf *out, wr_err *err) {
@@ -26,23 +25,28 @@ static wr_code to_posix(const char *re, wr_buf *out, wr_err *err) {
     return wr_buf_cstr(out) ? WR_OK : wr_nomem(err, "pattern", out->n);
 }
 
+wr_code wr_regex(regex_t *re, const char *text, char why[128], wr_err *err) {
+    WR_AUTO_BUF wr_buf b = WR_BUF_INIT;
+    WR_TRY(to_posix(text, &b, err));
+    int rc = regcomp(re, (char *)b.p, REG_EXTENDED | REG_NOSUB);
+    if (rc == 0) return WR_OK;
+    regerror(rc, re, why, 128);
+    return wr_fail(err, WR_E_CONFIG, WR_RETRY_NO, "'%s' is not a regular expression: %s", text, why);
+}
+
 wr_code wr_routes_new(const wr_merge_rule *rules, int n, wr_routes **ret_routes, wr_err *err) {
     wr_routes *r = wr_calloc(1, sizeof *r);
-    if (!r || !(r->rules = wr_calloc((size_t)n + 1, sizeof *r->rules))) return wr_routes_free(r), wr_nomem(err, "merge rules", (size_t)n * sizeof(rule));
+    if (!r || !(r->rules = wr_calloc((size_t)n + 1, sizeof *r->rules))) return wr_routes_free(r), wr_nomem(err, "merge rules", (size_t)n * sizeof(route));
     for (int i = 0; i < n; i++) {
-        WR_AUTO_BUF wr_buf b = WR_BUF_INIT;
         const char *dot = strchr(rules[i].to, '.');
-        wr_code rc = to_posix(rules[i].from, &b, err);
-        if (rc == WR_OK && (!dot || dot == rules[i].to || !dot[1]))
+        char why[128];
+        wr_code rc = WR_OK;
+        if (!dot || dot == rules[i].to || !dot[1])
             rc = wr_fail(err, WR_E_CONFIG, WR_RETRY_NO, "merge[%d].to: '%s' is not of the form namespace.table", i, rules[i].to);
-        int re_rc = 0;
-        if (rc == WR_OK && (re_rc = regcomp(&r->rules[r->n].re, (char *)b.p, REG_EXTENDED | REG_NOSUB)) != 0) {
-            char why[128];
-            regerror(re_rc, &r->rules[r->n].re, why, sizeof why);
-            rc = wr_fail(err, WR_E_CONFIG, WR_RETRY_NO, "merge[%d].from: '%s' is not a regular expression: %s", i, rules[i].from, why);
-        }
+        else if ((rc = wr_regex(&r->rules[r->n].re, rules[i].from, why, err)) == WR_E_CONFIG)
+            wr_fail(err, WR_E_CONFIG, WR_RETRY_NO, "merge[%d].from: '%s' is not a regular expression: %s", i, rules[i].from, why);
         if (rc != WR_OK) return wr_routes_free(r), rc;
-        rule *u = &r->rules[r->n++];
+        route *u = &r->rules[r->n++];
         u->compiled = true;
         u->ns = wr_strndup(rules[i].to, (size_t)(dot - rules[i].to));
         u->name = wr_strdup(dot + 1);

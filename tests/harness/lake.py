@@ -34,6 +34,9 @@ class DuckTable:
     def scan(self):
         return self
 
+    def sum(self, column):
+        return self._con.execute(f'SELECT SUM("{column}") FROM iceberg_scan(?)', [self._table.metadata_location]).fetchone()[0]
+
     def to_arrow(self):
         got = self._con.execute("SELECT * FROM iceberg_scan(?)", [self._table.metadata_location]).arrow()
         return got if hasattr(got, "num_rows") else got.read_all()

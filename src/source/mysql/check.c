@@ -12,8 +12,7 @@
 typedef struct check {
     wr_source *s;
     MYSQL *m;
-    void (*fn)(void *ctx, const wr_finding *f);
-    void *ctx;
+    const wr_check_sink *sink;
     bool mariadb;
     char *grants;         /* SHOW GRANTS, roles included */
     wr_my_table **tables; /* captured */
@@ -26,7 +25,7 @@ static void say(check *c, wr_severity sev, const char *id, const char *what, con
     snprintf(f.what, sizeof f.what, "%s", what);
     snprintf(f.consequence, sizeof f.consequence, "%s", consequence);
     snprintf(f.cure, sizeof f.cure, "%s", cure);
-    c->fn(c->ctx, &f);
+    c->sink->finding(c->sink->ctx, &f);
 }
 
 #define TEXT(...)                                                                                                      \
@@ -680,6 +679,15 @@ static wr_code check_table(check *c, const wr_my_table *t, wr_err *err) {
     return WR_OK;
 }
 
+static wr_code tell_table(check *c, const wr_my_table *t, wr_err *err) {
+    wr_ddl d;
+    if (!c->sink->table) return WR_OK;
+    WR_TRY(wr_my_table_ddl(t, WR_DDL_CREATE, WR_ROWS_RELOAD, NULL, &d, err));
+    wr_code rc = c->sink->table(c->sink->ctx, &d, err);
+    wr_ddl_clear(&d);
+    return rc;
+}
+
 static wr_code run(check *c, wr_err *err) {
     WR_TRY(check_binlog(c, err));
     WR_TRY(check_retention(c, err));
@@ -699,12 +707,13 @@ static wr_code run(check *c, wr_err *err) {
     if (rc == WR_OK) rc = check_filters(c, err);
     if (rc == WR_OK) rc = check_patterns(c, err);
     for (int i = 0; rc == WR_OK && i < n; i++) rc = check_table(c, c->tables[i], err);
+    for (int i = 0; rc == WR_OK && i < n; i++) rc = tell_table(c, c->tables[i], err);
     c->ntables = all;
     return rc;
 }
 
-wr_code wr_source_check(wr_source *s, void (*fn)(void *ctx, const wr_finding *f), void *ctx, wr_err *err) {
-    check c = {.s = s, .fn = fn, .ctx = ctx, .mariadb = s->flavor == WR_MARIADB};
+wr_code wr_source_check(wr_source *s, const wr_check_sink *sink, wr_err *err) {
+    check c = {.s = s, .sink = sink, .mariadb = s->flavor == WR_MARIADB};
     WR_TRY(wr_my_connect(&s->conn, &c.m, err));
     wr_code rc = run(&c, err);
     wr_my_disconnect(c.m);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "position.h"
 #include "source_impl.h"
 #include "weir/base/mem.h"
 #include "weir/base/sum.h"

@@ -12,6 +12,7 @@
 static const char full[] = "name: shop\nhome: ./shop.weir\nsource:\n  url: mysql://we%69r@[::1]:23306\n  password_env: P\n  tls: verify\n"
                            "  capture: ['shop\\..*', 'a\\.b']\n  exclude: ['shop\\.tmp_.*']\nmerge:\n  - {from: 'a_\\d+\\.t', to: a.t}\n"
                            "types: {zero_date: epoch, time: string}\npolicy: {on_drop: mirror, rowless_change: stop}\n"
+                           "transform:\n  functions: f.sql\n  rules:\n  - {table: 'a\\..*', filter: 'x > 1', set: {t: a + b}, mask: {m: hash, n: null}, convert: {c: date}, rename: {o: p}, drop: [d], on_error: dead-letter}\n  - {table: b\\.c}\n"
                            "snapshot: {rows_per_second: 1000, parallel: 4}\nlake: {format_version: 2, commit: {every: 1.5s, bytes: 64MiB}}\n";
 
 static wr_code parse(const char *text, wr_config **c, wr_err *err) {
@@ -36,6 +37,12 @@ static void every_key_reaches_its_option(void **state) {
     assert_int_equal(o->source.nexclude, 1);
     assert_int_equal(o->nmerge, 1);
     assert_string_equal(o->merge[0].to, "a.t");
+    assert_int_equal(o->transform.nrules, 2);
+    const wr_rule *r = &o->transform.rules[0];
+    assert_string_equal(r->table, "a\\..*"), assert_string_equal(r->filter, "x > 1"), assert_string_equal(r->set[0].name, "t"), assert_string_equal(r->set[0].value, "a + b");
+    assert_int_equal(r->nmask, 2), assert_string_equal(r->mask[1].value, "null"), assert_string_equal(r->convert[0].name, "c"), assert_string_equal(r->rename[0].value, "p");
+    assert_int_equal(r->ndrop, 1), assert_string_equal(r->drop[0], "d"), assert_int_equal(r->on_fault, WR_ON_FAULT_DEAD_LETTER);
+    assert_int_equal(o->transform.rules[1].on_fault, WR_ON_FAULT_STOP), assert_null(o->transform.rules[1].filter);
     assert_int_equal(o->source.zero_date, WR_ZERO_EPOCH);
     assert_int_equal(o->source.time_as, WR_TIME_STRING);
     assert_int_equal(o->on_drop, WR_ON_DROP_MIRROR);
@@ -65,6 +72,12 @@ static void each_mistake_is_named_with_its_cure(void **state) {
         {"name: a\nsource: {captre: []}\n", "unknown key 'source.captre'", "source.capture"},
         {"name: a\nlake: {commit: {evry: 1s}}\n", "unknown key 'lake.commit.evry'", "lake.commit.every"},
         {"name: a\nname: b\n", "stands twice", ""},
+        {"name: a\ntransform: {rules: [{filter: x}]}\n", "transform.rules[0] needs table", ""},
+        {"name: a\ntransform: {rules: [{table: x, masks: {}}]}\n", "transform.rules[0].masks", "did you mean 'mask'?"},
+        {"name: a\ntransform: {rules: [{table: x, mask: [a]}]}\n", "must be a mapping", ""},
+        {"name: a\ntransform: {rules: [{table: x, mask: {a: hash, a: hash}}]}\n", "stands twice", ""},
+        {"name: a\ntransform: {rules: [{table: x, on_error: skip}]}\n", "'skip' is none of stop|null|dead-letter", ""},
+        {"name: a\ntransform: {rules: {table: x}}\n", "must be a list", ""},
         {"name: a\nsource: {url: 'mysql://u:secret@h', capture: [x]}\n", "holds a password", "password_env"},
         {"name: a\nsource: {url: 'mysql://h', capture: [x]}\n", "names no user", ""},
         {"name: a\nsource: {url: 'mysql://u@h:99999', capture: [x]}\n", "is no port", ""},

@@ -536,7 +536,7 @@ static void check_finds_what_is_there(void **state) {
     sql(fx, "CREATE TABLE nokey(a int)");
     sql(fx, "CREATE TABLE my(a int primary key) engine=MyISAM");
     sql(fx, "CREATE TABLE pre(a varchar(99), primary key(a(5)))");
-    must(wr_source_check(fx->s, take, ids, &err), &err);
+    must(wr_source_check(fx->s, &(wr_check_sink){.ctx = ids, .finding = take}, &err), &err);
     assert_non_null(strstr(ids, "no-primary-key"));
     assert_non_null(strstr(ids, "engine"));
     assert_non_null(strstr(ids, "prefix-key"));

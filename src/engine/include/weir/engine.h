@@ -106,4 +106,33 @@ wr_code wr_engine_sql(wr_engine *e, const wr_sql_table *tables, int ntables, con
                       wr_code (*columns)(void *ctx, int n, const char *const *names, const char *const *types, wr_err *err),
                       wr_code (*row)(void *ctx, int n, const char *const *values, wr_err *err), void *ctx, wr_err *err);
 
+/* ------------------------------------------------------------------ scalar SQL over rows on their way */
+/* An instance that evaluates expressions and can do nothing else: no files, no network, no settings, no tables; its time
+ * zone is UTC. `functions`: CREATE MACRO or CREATE FUNCTION statements, NULL = none; WR_E_INVAL for anything else and for
+ * a function that is not pure. @thread any; closed after its expressions */
+typedef struct wr_sql_space wr_sql_space;
+wr_code wr_sql_space_open(const wr_engine *e, const char *functions, wr_sql_space **ret_space, wr_err *err);
+void wr_sql_space_close(wr_sql_space *s);
+
+/* Expressions over the columns of one schema, and at most one filter. Each gives one value a row and the same value
+ * whenever it sees the same row: WR_E_INVAL for aggregates, windows, subqueries and whatever depends on time, chance or
+ * session, for a result that no lake type holds and for what DuckDB refuses; ret_bad then says which it was (-1 = the
+ * filter). @thread one at a time */
+typedef struct wr_exprs wr_exprs;
+wr_code wr_exprs_new(wr_sql_space *s, const wr_schema *in, const char *filter, const char *const *exprs, int n,
+                     wr_exprs **ret_exprs, int *ret_bad, wr_err *err);
+void wr_exprs_free(wr_exprs *x);
+wr_type wr_exprs_type(const wr_exprs *x, int i);
+/* vals: n rows of in->ncols values, borrowed until the next run. Results live as long. An expression that fails for a row
+ * is no error but a fault; errors are of memory and the like. 2048 rows at a time are cheapest. */
+wr_code wr_exprs_run(wr_exprs *x, const wr_value *vals, uint32_t n, wr_err *err);
+/* The values of a row's expressions; NULL when the filter is not true for it. Those with a fault are null. */
+const wr_value *wr_exprs_row(const wr_exprs *x, uint32_t row);
+typedef struct wr_expr_fault {
+    uint32_t row;
+    int expr; /* -1 = the filter: then no expression was evaluated, and wr_exprs_row is NULL */
+    char *message;
+} wr_expr_fault;
+const wr_expr_fault *wr_exprs_faults(const wr_exprs *x, int *ret_n); /* by row, then expression */
+
 #endif

@@ -22,6 +22,7 @@ typedef struct wr_pipeline_options {
     const char *name, *home;        /* home: absolute */
     wr_source_options source;
     const wr_merge_rule *merge; int nmerge;
+    wr_rules_options transform;
     wr_on_drop on_drop;
     wr_on_rowless on_rowless;
     bool visible_early;             /* snapshot.visible: early */
@@ -38,6 +39,9 @@ typedef struct wr_pipeline wr_pipeline;
 /* Opens everything below home and the source, and checks that they belong together. WR_E_BUSY when another process runs it. */
 wr_code wr_pipeline_open(const wr_pipeline_options *opts, wr_pipeline **ret_pipeline, wr_err *err);
 void wr_pipeline_close(wr_pipeline *p);
+
+/* What wr_source_check finds, and whether the rules fit the tables: `weir check`. */
+wr_code wr_pipeline_check(const wr_pipeline_options *opts, void (*fn)(void *ctx, const wr_finding *f), void *ctx, wr_err *err);
 
 typedef enum wr_run_mode { WR_RUN_FOREVER = 0, WR_RUN_UNTIL_CURRENT } wr_run_mode;
 /* Runs until wr_pipeline_stop (WR_OK, after finishing the commit in hand), until everything that was committed in the source when the run began

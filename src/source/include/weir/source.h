@@ -52,8 +52,14 @@ typedef struct wr_finding {
     const char *id;                 /* stable, e.g. "binlog-format" */
     char what[512], consequence[512], cure[512];
 } wr_finding;
-/* Looks at everything that can go wrong; calls fn for each finding, the worst first within a topic. */
-wr_code wr_source_check(wr_source *s, void (*fn)(void *ctx, const wr_finding *f), void *ctx, wr_err *err);
+/* Looks at everything that can go wrong; calls finding for each, the worst first within a topic, and table (may be NULL) for every captured table as it is now, so that the
+ * caller can look for more. */
+typedef struct wr_check_sink {
+    void *ctx;
+    void (*finding)(void *ctx, const wr_finding *f);
+    wr_code (*table)(void *ctx, const wr_ddl *ddl, wr_err *err);
+} wr_check_sink;
+wr_code wr_source_check(wr_source *s, const wr_check_sink *sink, wr_err *err);
 
 /* ------------------------------------------------------------------ positions */
 /* The end of the binlog now: everything committed before the call is at or before it. */

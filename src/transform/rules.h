@@ -1,0 +1,59 @@
+/* Rules, understood, and the stages they become for one table. Private. */
+#ifndef WEIR_TRANSFORM_RULES_H
+#define WEIR_TRANSFORM_RULES_H
+
+#include <regex.h>
+#include "weir/transform.h"
+
+typedef struct rule {
+    wr_rule r;             /* everything owned */
+    regex_t re;
+    bool compiled;
+    int number;            /* in the file, from 0 */
+    uint64_t hash;         /* of all it says */
+} rule;
+
+struct wr_rules {
+    rule *rules; int n;
+    wr_sql_space *space;
+    char *mask_key;
+    uint64_t mask_seed;    /* of hashes that stand for masked keys */
+};
+
+/* One rule over one schema. */
+typedef struct stage {
+    const rule *rule;
+    wr_schema *in, *out;
+    int *from;             /* out->ncols: column of in, or -1 - expression */
+    bool *hidden;          /* in->ncols: masked or dropped: shown nowhere */
+    int nexprs;
+    char **expr_sql;       /* nexprs */
+    char **expr_shown;     /* nexprs: as the rule says it; the SQL of a hash holds the key */
+    char **expr_column;    /* nexprs: name in out */
+    wr_exprs *exprs;       /* NULL: no filter and no expressions */
+    /* scratch of a run */
+    wr_value *vals;
+    wr_buf rows;
+} stage;
+
+struct wr_transform {
+    wr_rules *rules;
+    char *db, *name;
+    stage *stages; int nstages;
+    uint64_t nulled;
+    wr_outcome outcomes[WR_TRANSFORM_ROWS];
+    uint32_t live[WR_TRANSFORM_ROWS];  /* rows that reach the stage under way */
+    wr_slice slices[WR_TRANSFORM_ROWS];
+    size_t ends[WR_TRANSFORM_ROWS];
+};
+
+/* Compiles an anchored expression in which \d, \w and \s are understood; on failure why says so. */
+wr_code wr_regex(regex_t *re, const char *text, char why[128], wr_err *err);
+bool wr_stage_hides(const stage *s); /* some column is masked or dropped */
+/* stage.c: WR_E_CONFIG without the table's name in front */
+wr_code wr_stage_new(const wr_rules *rules, const rule *u, const wr_schema *in, stage *ret, wr_err *err);
+void wr_stage_clear(stage *s);
+/* "id=4711, region=\"eu\"": the key of a row for people; columns that are hidden show as *** */
+wr_code wr_transform_print_key(const wr_transform *t, wr_slice row, wr_buf *out, wr_err *err);
+
+#endif

@@ -1,0 +1,153 @@
+/* The stages of one table, run over rows. */
+#include <stdio.h>
+#include <string.h>
+#include "rules.h"
+#include "weir/base/mem.h"
+
+/* ------------------------------------------------------------------ life */
+wr_code wr_transform_new(wr_rules *r, const char *db, const char *name, const wr_schema *in, wr_transform **ret_transform, wr_err *err) {
+    *ret_transform = NULL;
+    WR_AUTO char *full = r && r->n ? wr_asprintf("%s.%s", db, name) : NULL;
+    if (!r || !r->n) return WR_OK;
+    if (!full) return wr_nomem(err, "table name", 64);
+    wr_transform *t = NULL;
+    wr_code rc = WR_OK;
+    for (int i = 0; rc == WR_OK && i < r->n; i++) {
+        if (regexec(&r->rules[i].re, full, 0, NULL, 0)) continue;
+        if (!t) {
+            t = wr_calloc(1, sizeof *t);
+            if (t) t->stages = wr_calloc((size_t)r->n, sizeof *t->stages), t->db = wr_strdup(db), t->name = wr_strdup(name);
+            if (!t || !t->stages || !t->db || !t->name) {
+                rc = wr_nomem(err, "transform", sizeof *t);
+                break;
+            }
+            t->rules = r;
+        }
+        rc = wr_stage_new(r, &r->rules[i], t->nstages ? t->stages[t->nstages - 1].out : in, &t->stages[t->nstages], err);
+        if (rc == WR_OK) t->nstages++;
+        else rc = wr_err_in(err, "table %s", full);
+    }
+    if (rc != WR_OK) return wr_transform_free(t), rc;
+    *ret_transform = t;
+    return WR_OK;
+}
+
+void wr_transform_free(wr_transform *t) {
+    if (!t) return;
+    for (int i = 0; i < t->nstages; i++) wr_stage_clear(&t->stages[i]);
+    wr_free(t->stages), wr_free(t->db), wr_free(t->name);
+    wr_free(t);
+}
+
+const wr_schema *wr_transform_schema(const wr_transform *t) { return t->stages[t->nstages - 1].out; }
+uint64_t wr_transform_nulled(const wr_transform *t) { return __atomic_load_n(&t->nulled, __ATOMIC_RELAXED); }
+
+bool wr_transform_has_dead_letters(const wr_transform *t) {
+    for (int i = 0; i < t->nstages; i++)
+        if (t->stages[i].rule->r.on_fault == WR_ON_FAULT_DEAD_LETTER) return true;
+    return false;
+}
+
+bool wr_transform_keeps(const wr_schema *was, const wr_schema *now) {
+    for (int i = 0; i < was->ncols; i++) {
+        const wr_column *c = &was->cols[i];
+        int id = wr_schema_find_id(now, c->id), name = wr_schema_find(now, c->name);
+        if (id < 0 && name < 0) continue;
+        if (id != name || !wr_type_eq(now->cols[id].type, c->type) || now->cols[id].key_ord != c->key_ord) return false;
+    }
+    return was->nkey == now->nkey;
+}
+
+/* ------------------------------------------------------------------ running */
+/* DuckDB's messages quote values; beside masked columns only their kind is told. */
+static void cut_message(const stage *s, char *message) {
+    char *colon = wr_stage_hides(s) ? strchr(message, ':') : NULL;
+    if (colon) *colon = 0;
+}
+
+static wr_code stopped(const wr_transform *t, const stage *s, wr_slice row, const wr_expr_fault *f, wr_err *err) {
+    WR_AUTO_BUF wr_buf key = WR_BUF_INIT;
+    WR_TRY(wr_transform_print_key(t, row, &key, err));
+    cut_message(s, f->message);
+    const char *k = wr_buf_cstr(&key);
+    wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "transform.rules[%d], table %s.%s, row %.200s: %s %.200s: %.300s", s->rule->number, t->db, t->name, k ? k : "?", f->expr < 0 ? "the filter" : "column",
+            f->expr < 0 ? s->rule->r.filter : s->expr_column[f->expr], f->message);
+    if (s->rule->r.on_fault == WR_ON_FAULT_NULL) return wr_err_cure(err, "on_error: null knows no answer for a filter or a key column: correct the expression, or set on_error: dead-letter");
+    return wr_err_cure(err, "correct the expression (try(...) and try_cast(...) give null where it fails), or set on_error: null or dead-letter for the rule");
+}
+
+static wr_code encode(stage *s, const wr_value *in, const wr_value *computed, wr_err *err) {
+    wr_buf *b = &s->rows;
+    size_t at = wr_row_begin(b, s->out->ncols);
+    for (int i = 0; i < s->out->ncols; i++) wr_row_put(b, at, i, s->out->cols[i].type, s->from[i] >= 0 ? &in[s->from[i]] : &computed[-1 - s->from[i]]);
+    return wr_buf_check(b, "transformed rows", err);
+}
+
+/* What the faults of one row lead to: true = it goes on with nulls. */
+static wr_code settle(wr_transform *t, stage *s, uint32_t i, wr_slice source, const wr_expr_fault *f, int n, bool *ret_goes_on, wr_err *err) {
+    wr_on_fault how = s->rule->r.on_fault;
+    *ret_goes_on = false;
+    if (how == WR_ON_FAULT_DEAD_LETTER) {
+        cut_message(s, f->message);
+        bool filter = f->expr < 0;
+        t->outcomes[i] = (wr_outcome){.fate = WR_FATE_REFUSED, .column = filter ? NULL : s->expr_column[f->expr], .expression = filter ? s->rule->r.filter : s->expr_shown[f->expr], .message = f->message};
+        return WR_OK;
+    }
+    for (int k = 0; k < n; k++) {
+        bool key = false;
+        for (int c = 0; c < s->out->ncols; c++) key |= s->from[c] == -1 - f[k].expr && f[k].expr >= 0 && s->out->cols[c].key_ord;
+        if (how == WR_ON_FAULT_STOP || f[k].expr < 0 || key) return stopped(t, s, source, &f[k], err);
+    }
+    __atomic_add_fetch(&t->nulled, (uint64_t)n, __ATOMIC_RELAXED);
+    *ret_goes_on = true;
+    return WR_OK;
+}
+
+/* Runs one stage over t->live, whose rows are t->slices; leaves those that go on there. */
+static wr_code run_stage(wr_transform *t, stage *s, const wr_slice *source, uint32_t *n, wr_err *err) {
+    int cols = s->in->ncols, nfaults = 0, at = 0;
+    uint32_t out = 0;
+    const wr_expr_fault *faults = NULL;
+    if (!s->vals && !(s->vals = wr_malloc((size_t)WR_TRANSFORM_ROWS * (size_t)cols * sizeof *s->vals))) return wr_nomem(err, "transform", (size_t)WR_TRANSFORM_ROWS * (size_t)cols * sizeof *s->vals);
+    for (uint32_t k = 0; k < *n; k++) WR_TRY(wr_row_read(s->in, t->slices[k], s->vals + (size_t)k * (size_t)cols, err));
+    if (s->exprs) {
+        WR_TRY(wr_exprs_run(s->exprs, s->vals, *n, err));
+        faults = wr_exprs_faults(s->exprs, &nfaults);
+    }
+    wr_buf_clear(&s->rows);
+    for (uint32_t k = 0; k < *n; k++) {
+        uint32_t i = t->live[k];
+        const wr_value *in = s->vals + (size_t)k * (size_t)cols, *computed = s->exprs ? wr_exprs_row(s->exprs, k) : in;
+        int first = at;
+        bool goes_on = true;
+        while (at < nfaults && faults[at].row == k) at++;
+        if (at > first) WR_TRY(settle(t, s, i, source[i], &faults[first], at - first, &goes_on, err));
+        if (!goes_on) continue;
+        if (!computed) {
+            t->outcomes[i].fate = WR_FATE_FILTERED;
+            continue;
+        }
+        WR_TRY(encode(s, in, computed, err));
+        t->ends[out] = s->rows.n;
+        t->live[out++] = i;
+    }
+    for (uint32_t k = 0; k < out; k++) { /* the buffer has stopped moving */
+        size_t begin = k ? t->ends[k - 1] : 0;
+        t->slices[k] = wr_slice_of(s->rows.p + begin, t->ends[k] - begin);
+    }
+    *n = out;
+    return WR_OK;
+}
+
+wr_code wr_transform_run(wr_transform *t, const wr_slice *rows, uint32_t n, const wr_outcome **ret_outcomes, wr_err *err) {
+    if (n > WR_TRANSFORM_ROWS) return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "%u rows in one call (limit %d)", n, WR_TRANSFORM_ROWS);
+    for (uint32_t i = 0; i < n; i++) {
+        t->outcomes[i] = (wr_outcome){.fate = WR_FATE_PASS};
+        t->live[i] = i;
+        t->slices[i] = rows[i];
+    }
+    for (int k = 0; k < t->nstages; k++) WR_TRY(run_stage(t, &t->stages[k], rows, &n, err));
+    for (uint32_t k = 0; k < n; k++) t->outcomes[t->live[k]].row = t->slices[k];
+    *ret_outcomes = t->outcomes;
+    return WR_OK;
+}

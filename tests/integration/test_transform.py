@@ -1,0 +1,281 @@
+"""Rules of transform: what the lake must hold is worked out here, in Python, from the source's own rows."""
+import hashlib
+import random
+from datetime import datetime, timezone
+
+import pytest
+from harness.lake import Lake
+
+ORDERS = """CREATE TABLE {t} (id INT UNSIGNED PRIMARY KEY, price DECIMAL(10,2), qty INT, status VARCHAR(10), email VARCHAR(40), phone VARCHAR(20),
+    secret VARCHAR(20), note VARCHAR(40), made BIGINT, at TIMESTAMP NULL)"""
+RULE = {"filter": "status <> 'test'", "set": {"total": "price * qty", "note": "replace(note, 'x', '-')"},
+        "mask": {"email": "hash", "phone": "partial", "secret": "null"}, "convert": {"made": "millis to timestamptz", "at": "date in Asia/Shanghai"},
+        "rename": {"status": "state"}, "drop": ["qty"]}
+
+
+def partial(s):
+    n = len(s)
+    k = min(4, n // 4)
+    return "*" * n if n < 4 else s[:k] + "*" * (n - 2 * k) + s[n - k:]
+
+
+def shaped(r):
+    """a source row of ORDERS as RULE makes it, None when it is kept out"""
+    i, price, qty, status, email, phone, secret, note, made, at = r
+    if status is None or status == "test":
+        return None
+    sha = None if email is None else hashlib.sha256(email.encode()).hexdigest()
+    return (i, price, status, sha, None if phone is None else partial(phone), None, None if note is None else note.replace("x", "-"),
+            None if made is None else datetime.fromtimestamp(made / 1000, timezone.utc).isoformat(timespec="milliseconds"),
+            at, None if price is None or qty is None else price * qty)
+
+
+def source_rows(server, t):
+    return server.sql(f"SELECT id, price, qty, status, email, phone, secret, note, made, DATE(CONVERT_TZ(at, '+00:00', '+08:00')) FROM {t}")
+
+
+def lake_rows(lake, ns, name, columns):
+    """multiset of rows as PyIceberg and DuckDB see them (equal), timestamps as text"""
+    got = []
+    for read in (lake.table, lake.in_duckdb):
+        tab = read(ns, name).scan().to_arrow()
+        assert tab.column_names == columns, tab.column_names
+        rows = [tuple(v.isoformat(timespec="milliseconds") if isinstance(v, datetime) else v for v in r.values()) for r in tab.to_pylist()]
+        got.append(sorted(rows, key=repr))
+    assert got[0] == got[1], "PyIceberg and DuckDB differ"
+    return got[0]
+
+
+def value(rng, i):
+    return (i, rng.choice([None, round(rng.uniform(0, 999), 2)]), rng.choice([None, 0, 1, 7]), rng.choice([None, "test", "open", "done", "TEST"]),
+            rng.choice([None, f"u{i}@example.com", "ünï"]), rng.choice([None, "", "123", "+4912345678", "13812345678"]), "geheim", rng.choice([None, "axbx", ""]),
+            rng.choice([None, 0, -1, 1700000000123]), rng.choice([None, "2024-01-31 20:00:00", "2024-01-31 10:00:00"]))
+
+
+COLUMNS = ["id", "price", "state", "email", "phone", "secret", "note", "made", "at", "total"]
+INSERT = "INSERT INTO {t} VALUES (" + ",".join(["%s"] * 10) + ")"
+
+
+def play(server, t, rng, ids, n):
+    con = server.connect()
+    con.cursor().execute("SET time_zone = '+00:00'")
+    con.autocommit(False)
+    cur = con.cursor()
+    for _ in range(n):
+        what = rng.random()
+        if what < .35 or not ids:
+            i = max(ids, default=0) + 1
+            cur.execute(INSERT.format(t=t), value(rng, i))
+            ids.add(i)
+        elif what < .8:
+            i = rng.choice(sorted(ids))
+            v = value(rng, i)
+            cur.execute(f"UPDATE {t} SET price=%s, qty=%s, status=%s, email=%s, phone=%s, note=%s, made=%s, at=%s WHERE id=%s",
+                        (v[1], v[2], v[3], v[4], v[5], v[7], v[8], v[9], i))
+        else:
+            i = rng.choice(sorted(ids))
+            cur.execute(f"DELETE FROM {t} WHERE id=%s", (i,))
+            ids.discard(i)
+        if rng.random() < .2:
+            con.commit()
+    con.commit()
+    con.close()
+
+
+def expected(rows):
+    return sorted((r for r in map(shaped, rows) if r), key=repr)
+
+
+def test_every_kind_of_rule_in_snapshot_and_stream(server, db, make_weir, lake_of):
+    seed = random.randrange(1 << 30)
+    print("seed", seed)
+    rng, ids, t = random.Random(seed), set(), f"{db}.orders"
+    server.sql(ORDERS.format(t=t))
+    play(server, t, rng, ids, 6000)
+    w = make_weir(server, [rf"{db}\..*"], {"transform": {"rules": [{"table": rf"{db}\.orders", **RULE}]}})
+    w.catch_up()
+    lake = lake_of(w)
+    assert lake_rows(lake, db, "orders", COLUMNS) == expected(source_rows(server, t))
+    w.start()
+    play(server, t, rng, ids, 3000)
+    w.wait()
+    assert lake_rows(lake, db, "orders", COLUMNS) == expected(source_rows(server, t))
+    w.kill()
+    play(server, t, rng, ids, 500)
+    w.catch_up()
+    assert lake_rows(lake, db, "orders", COLUMNS) == expected(source_rows(server, t))
+    w.config["transform"]["rules"][0]["filter"] = "status = 'done'"          # other rules: the rows are read again
+    w.write()
+    play(server, t, rng, ids, 100)
+    w.catch_up()
+    want = [r for r in expected(source_rows(server, t)) if r[2] == "done"]
+    assert want and lake_rows(lake, db, "orders", COLUMNS) == want
+    assert w.status()["anomalies"] == 0
+
+
+@pytest.fixture
+def lake_of():
+    return lambda w: Lake(w.home)
+
+
+def test_rules_apply_one_after_the_other_and_to_shards(server, db, make_weir, lake_of):
+    for k in (1, 2):
+        server.sql(f"CREATE TABLE {db}.s_{k} (id INT PRIMARY KEY, email VARCHAR(20), n INT)", f"INSERT INTO {db}.s_{k} VALUES (1, 'a{k}', 5), (2, NULL, NULL)")
+    w = make_weir(server, [rf"{db}\..*"], {"merge": [{"from": rf"{db}\.s_\d+", "to": f"{db}.s"}],
+                                           "transform": {"rules": [{"table": rf"{db}\..*", "mask": {"EMAIL": "hash", "missing?": "hash"}},
+                                                                   {"table": rf"{db}\.s_2", "set": {"twice": "n * 2", "tag": "left(email, 4)"}}]}})
+    w.start()
+    w.wait()
+    server.sql(f"UPDATE {db}.s_2 SET n = 8 WHERE id = 2", f"DELETE FROM {db}.s_1 WHERE id = 2", f"INSERT INTO {db}.s_2 VALUES (3, 'z', 1)")
+    w.wait()
+    sha = {s: hashlib.sha256(s.encode()).hexdigest() for s in ("a1", "a2", "z")}
+    assert lake_rows(lake_of(w), db, "s", ["db_name", "tb_name", "id", "email", "n", "twice", "tag"]) == sorted([
+        (db, "s_1", 1, sha["a1"], 5, None, None), (db, "s_2", 1, sha["a2"], 5, 10, sha["a2"][:4]), (db, "s_2", 2, None, 8, 16, None),
+        (db, "s_2", 3, sha["z"], 1, 2, sha["z"][:4])], key=repr)
+
+
+def test_hashed_keys_and_tables_without_a_key(server, db, make_weir, lake_of):
+    server.sql(f"CREATE TABLE {db}.k (phone VARCHAR(20) PRIMARY KEY, n INT)", f"INSERT INTO {db}.k VALUES ('111', 1), ('222', 2)",
+               f"CREATE TABLE {db}.nk (phone VARCHAR(20), n INT)", f"INSERT INTO {db}.nk VALUES ('111', 1), ('111', 1), ('222', 2)")
+    w = make_weir(server, [rf"{db}\..*"], {"transform": {"rules": [{"table": rf"{db}\..*", "mask": {"phone": "hash"}, "filter": "n < 100"}], "mask_key_env": "WEIR_TEST_PASSWORD"}})
+    w.start()
+    w.wait()
+    server.sql(f"UPDATE {db}.k SET phone = '333' WHERE phone = '111'", f"UPDATE {db}.k SET n = 200 WHERE phone = '222'", f"DELETE FROM {db}.nk WHERE n = 1 LIMIT 1", f"UPDATE {db}.nk SET n = 100 WHERE n = 2")
+    w.wait()
+
+    def keyed(s):
+        inner = hashlib.sha256(b"weir" + s.encode()).hexdigest()
+        return hashlib.sha256(b"weir" + inner.encode()).hexdigest()
+    assert lake_rows(lake_of(w), db, "k", ["phone", "n"]) == [(keyed("333"), 1)]
+    assert lake_rows(lake_of(w), db, "nk", ["phone", "n"]) == [(keyed("111"), 1)]
+    server.sql(f"UPDATE {db}.k SET n = 3 WHERE phone = '222'")
+    w.wait()
+    assert lake_rows(lake_of(w), db, "k", ["phone", "n"]) == sorted([(keyed("333"), 1), (keyed("222"), 3)])
+    assert w.status()["anomalies"] == 0
+
+
+def test_an_expression_that_fails_stops_and_names_row_and_column(server, db, make_weir, lake_of):
+    server.sql(f"CREATE TABLE {db}.t (id INT PRIMARY KEY, v VARCHAR(10))", f"INSERT INTO {db}.t VALUES (1, '10'), (2, '20')")
+    w = make_weir(server, [rf"{db}\..*"], {"transform": {"rules": [{"table": rf"{db}\.t", "set": {"n": "CAST(v AS INTEGER)"}}]}})
+    w.catch_up()
+    server.sql(f"INSERT INTO {db}.t VALUES (3, '30'), (4, 'vier'), (5, '50')")
+    w.catch_up(status=1).says(rf"{db}\.t", '"id": 4', "column n", "vier", "on_error")
+    assert lake_rows(lake_of(w), db, "t", ["id", "v", "n"]) == [(1, "10", 10), (2, "20", 20)]
+    w.config["transform"]["rules"][0]["set"]["n"] = "try_cast(v AS INTEGER)"
+    w.write()
+    w.catch_up()
+    assert lake_rows(lake_of(w), db, "t", ["id", "v", "n"]) == [(1, "10", 10), (2, "20", 20), (3, "30", 30), (4, "vier", None), (5, "50", 50)]
+
+
+def test_on_error_null_is_counted(server, db, make_weir, lake_of):
+    server.sql(f"CREATE TABLE {db}.t (id INT PRIMARY KEY, v VARCHAR(10))", f"INSERT INTO {db}.t VALUES (1, '10'), (2, 'x')")
+    w = make_weir(server, [rf"{db}\..*"], {"transform": {"rules": [{"table": rf"{db}\.t", "set": {"n": "CAST(v AS INTEGER)", "m": "v || '!'"}, "on_error": "null"}]}})
+    w.start()
+    w.wait()
+    server.sql(f"INSERT INTO {db}.t VALUES (3, '30'), (4, 'vier')")
+    w.wait()
+    assert lake_rows(lake_of(w), db, "t", ["id", "v", "n", "m"]) == [(1, "10", 10, "10!"), (2, "x", None, "x!"), (3, "30", 30, "30!"), (4, "vier", None, "vier!")]
+    assert [t["nulled"] for t in w.status()["tables"]] == [2]
+
+
+def test_dead_letters_are_the_rows_that_are_refused_now(server, db, make_weir, lake_of):
+    """whatever happens, a source row is in the table or among the refused"""
+    server.sql(f"CREATE TABLE {db}.t (id INT PRIMARY KEY, v VARCHAR(10), pin VARCHAR(10))")
+    server.sql(f"INSERT INTO {db}.t VALUES " + ",".join(f"({i}, '{i if i % 7 else 'bad'}', 'p{i}')" for i in range(1, 5001)))
+    rule = {"table": rf"{db}\.t", "set": {"n": "CAST(v AS INTEGER)"}, "mask": {"pin": "hash"}, "on_error": "dead-letter"}
+    w = make_weir(server, [rf"{db}\..*"], {"transform": {"rules": [rule]}})
+    w.catch_up()
+    lake = lake_of(w)
+
+    def check():
+        rows = server.sql(f"SELECT id, v FROM {db}.t")
+        good = lake.table(db, "t").scan().to_arrow().select(["id", "n"]).to_pylist()
+        dead = lake.table("_weir", "dead_letter").scan().to_arrow().to_pylist()
+        assert sorted((r["id"], r["n"]) for r in good) == sorted((i, int(v)) for i, v in rows if v.isdigit())
+        assert sorted(r["row_key"] for r in dead) == sorted(f'{{"id": {i}}}' for i, v in rows if not v.isdigit())
+        for r in dead:
+            assert (r["source_db"], r["source_table"], r["column_name"], r["expression"]) == (db, "t", "n", "CAST(v AS INTEGER)")
+            assert "pin" not in r["row"] and '"v": "' in r["row"] and r["error"] == "Conversion Error", r
+        assert lake.in_duckdb("_weir", "dead_letter").scan().to_arrow().num_rows == len(dead)
+    check()
+    w.start()
+    server.sql(f"UPDATE {db}.t SET v = '1' WHERE id IN (7, 14)", f"DELETE FROM {db}.t WHERE id IN (21, 22)", f"UPDATE {db}.t SET v = 'worse' WHERE id IN (28, 29)",
+               f"UPDATE {db}.t SET id = id + 10000 WHERE id IN (35, 36)", f"INSERT INTO {db}.t VALUES (9001, 'oh', ''), (9002, '5', '')")
+    w.wait()
+    check()
+    w.kill()
+    server.sql(f"TRUNCATE {db}.t", f"INSERT INTO {db}.t VALUES (1, 'one', ''), (2, '2', '')")
+    w.catch_up()
+    check()
+    w.config["transform"]["rules"][0]["set"]["n"] = "CAST(replace(v, 'one', '1') AS INTEGER)"
+    w.write()
+    w.catch_up()
+    assert lake.table("_weir", "dead_letter").scan().to_arrow().num_rows == 0
+    assert lake.table(db, "t").scan().to_arrow().num_rows == 2
+
+
+def test_a_load_with_dead_letters_survives_kills(server, db, make_weir, lake_of):
+    server.sql(f"CREATE TABLE {db}.t (id INT PRIMARY KEY, v VARCHAR(300))")
+    for base in range(0, 200000, 20000):
+        server.sql(f"INSERT INTO {db}.t VALUES " + ",".join(f"({i}, concat({i if i % 5000 else 'NULL'}, repeat(' ', 250)))" if i % 5000 else f"({i}, 'bad')" for i in range(base, base + 20000)))
+    w = make_weir(server, [rf"{db}\..*"], {"lake": {"commit": {"every": "200ms"}},
+                                           "transform": {"rules": [{"table": rf"{db}\.t", "set": {"n": "CAST(trim(v) AS INTEGER)"}, "drop": ["v"], "on_error": "dead-letter"}]}})
+    rng = random.Random()
+    seed = rng.randrange(1 << 30)
+    print("seed", seed)
+    rng.seed(seed)
+    import time
+    for _ in range(6):
+        w.start()
+        time.sleep(rng.uniform(.05, 1.2))
+        w.kill()
+    w.catch_up()
+    lake = lake_of(w)
+    assert sorted(lake.table(db, "t").scan().to_arrow()["n"].to_pylist()) == [i for i in range(200000) if i % 5000]
+    assert lake.table("_weir", "dead_letter").scan().to_arrow().num_rows == 40
+
+
+def test_ddl_meets_rules(server, db, make_weir, lake_of):
+    server.sql(f"CREATE TABLE {db}.t (id INT PRIMARY KEY, email VARCHAR(20), n INT)", f"INSERT INTO {db}.t VALUES (1, 'a', 1)")
+    w = make_weir(server, [rf"{db}\..*"], {"transform": {"rules": [{"table": rf"{db}\.t", "mask": {"email": "hash"}, "set": {"m": "n + 1"}}]}})
+    w.catch_up()
+    lake, sha = lake_of(w), [hashlib.sha256(s).hexdigest() for s in (b"a", b"b", b"c", b"d")]
+    server.sql(f"ALTER TABLE {db}.t ADD c INT NOT NULL DEFAULT 7 AFTER id", f"INSERT INTO {db}.t VALUES (2, 8, 'b', 2)")
+    w.catch_up()
+    assert lake_rows(lake, db, "t", ["id", "c", "email", "n", "m"]) == [(1, 7, sha[0], 1, 2), (2, 8, sha[1], 2, 3)]
+    server.sql(f"ALTER TABLE {db}.t MODIFY n BIGINT", f"INSERT INTO {db}.t VALUES (3, 9, 'c', 5000000000)")     # the computed column becomes a long
+    w.catch_up()
+    assert lake_rows(lake, db, "t", ["id", "c", "email", "n", "m"]) == [(1, 7, sha[0], 1, 2), (2, 8, sha[1], 2, 3), (3, 9, sha[2], 5000000000, 5000000001)]
+    server.sql(f"ALTER TABLE {db}.t CHANGE email mail VARCHAR(20)", f"INSERT INTO {db}.t VALUES (4, 9, 'd', 4)")
+    w.catch_up(status=1).says("email", rf"{db}\.t", r"rules\[0\]\.mask")      # never unmasked
+    assert len(lake_rows(lake, db, "t", ["id", "c", "email", "n", "m"])) == 3
+    w.config["transform"]["rules"][0]["mask"] = {"mail": "hash"}
+    w.write()
+    w.catch_up()
+    assert lake_rows(lake, db, "t", ["id", "c", "mail", "n", "m"]) == [(1, 7, sha[0], 1, 2), (2, 8, sha[1], 2, 3), (3, 9, sha[2], 5000000000, 5000000001), (4, 9, sha[3], 4, 5)]
+    server.sql(f"RENAME TABLE {db}.t TO {db}.u")                              # other rules hold for that name: none
+    w.catch_up()
+    assert [r[2] for r in lake_rows(lake, db, "u", ["id", "c", "mail", "n"])] == ["a", "b", "c", "d"]
+
+
+def test_functions_of_the_users(server, db, make_weir, lake_of):
+    server.sql(f"CREATE TABLE {db}.t (id INT PRIMARY KEY, v VARCHAR(20))", f"INSERT INTO {db}.t VALUES (1, ' Ab '), (2, NULL)")
+    w = make_weir(server, [rf"{db}\..*"], {"transform": {"functions": "f.sql", "rules": [{"table": rf"{db}\.t", "set": {"clean": "tidy(v)"}}]}})
+    (w.dir / "f.sql").write_text("-- helpers\nCREATE FUNCTION inner_trim(s) AS trim(s);\nCREATE OR REPLACE MACRO tidy(s) AS lower(inner_trim(s));\n")
+    w.catch_up()
+    assert lake_rows(lake_of(w), db, "t", ["id", "v", "clean"]) == [(1, " Ab ", "ab"), (2, None, None)]
+
+
+@pytest.mark.parametrize("rule, says", [
+    ({"set": {"x": "now()"}}, "time"), ({"set": {"x": "random()"}}, "chance"), ({"set": {"x": "current_date"}}, "time"), ({"set": {"x": "sum(id)"}}, "rows"),
+    ({"set": {"x": "row_number() OVER ()"}}, "window"), ({"set": {"x": "(SELECT 1)"}}, "subquery"), ({"set": {"x": "id FROM read_csv('/etc/passwd') --"}}, "expression|syntax"),
+    ({"set": {"x": "1), (2"}}, "expression"), ({"set": {"x": "id +"}}, "syntax"), ({"set": {"x": "nix + 1"}}, "nix"), ({"set": {"x": "[id]"}}, "type"), ({"filter": "v"}, "true nor false"),
+    ({"mask": {"emial": "hash"}}, "emial"), ({"mask": {"v": "blur"}}, "blur"), ({"mask": {"id": "null"}}, "key"), ({"drop": ["id"]}, "key"), ({"convert": {"v": "millis to date"}}, "whole number"),
+    ({"convert": {"v": "clock"}}, "lake type"), ({"rename": {"v": "id"}}, "two columns"), ({"mask": {"v": "hash"}, "drop": ["v"]}, "more than one"), ({"set": {"x": "getenv('HOME')"}}, "getenv"),
+    ({"set": {"x": "unnest([1,2])"}}, "unnest")], ids=lambda v: v if isinstance(v, str) else "")
+def test_rules_that_cannot_be_are_refused_before_a_row_is_read(server, db, make_weir, lake_of, rule, says):
+    server.sql(f"CREATE TABLE {db}.t (id INT PRIMARY KEY, v VARCHAR(20))", f"INSERT INTO {db}.t VALUES (1, 'a')")
+    w = make_weir(server, [rf"{db}\..*"], {"transform": {"rules": [{"table": rf"{db}\.t", **rule}]}})
+    w.check(status=1).says(says, r"rules\[0\]", rf"{db}\.t")
+    w.catch_up(status=[1, 2]).says(says, r"rules\[0\]", rf"{db}\.t")
+    assert (db, "t") not in lake_of(w).tables() if lake_of(w).exists() else True
