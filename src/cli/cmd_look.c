@@ -97,6 +97,8 @@ static void print_place(const char *label, const cJSON *o) {
     putchar('\n');
 }
 
+#define SHOWN_DECISIONS 8 /* the newest; --json has all */
+
 static void print_status(const cJSON *o, const wr_status_file *s) {
     const cJSON *q = cJSON_GetObjectItemCaseSensitive(o, "queue"), *e = cJSON_GetObjectItemCaseSensitive(o, "error"), *t;
     char b[32];
@@ -107,6 +109,13 @@ static void print_status(const cJSON *o, const wr_status_file *s) {
     printf("%-12s %s, offsets %.0f to %.0f, %.0f committed\n", "queue", wr_cli_bytes(number(q, "bytes"), b), number(q, "first_offset"), number(q, "last_offset"), number(q, "committed_offset"));
     printf("%-12s %.1f s, %.0f transactions; %.0f anomalies\n", "lag", number(o, "lag_ms") / 1000, number(o, "lag_transactions"), number(o, "anomalies"));
     if (number(o, "dead_letters") > 0) printf("%-12s %.0f rows refused by rules: see _weir.dead_letter\n", "dead letters", number(o, "dead_letters"));
+    const cJSON *src = cJSON_GetObjectItemCaseSensitive(o, "source"), *list = cJSON_GetObjectItemCaseSensitive(o, "decisions");
+    if (number(src, "replaced_dates") > 0) printf("%-12s %.0f zero or partial dates since the start, replaced as types.zero_date says\n", "dates", number(src, "replaced_dates"));
+    int i = 0, n = cJSON_GetArraySize(list);
+    cJSON_ArrayForEach(t, list) {
+        if (i++ < n - SHOWN_DECISIONS) continue;
+        printf("%-12s %s: %s for %s, %.0f times, last %s: %.200s\n", "decided", text(t, "policy"), text(t, "choice"), text(t, "table"), number(t, "times"), text(t, "last"), text(t, "why"));
+    }
     if (e) {
         printf("%-12s %s\n", "error", text(e, "message"));
         if (text(e, "cure")[0]) printf("%-12s %s\n", "way out", text(e, "cure"));

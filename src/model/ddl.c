@@ -23,7 +23,7 @@ void wr_ddl_clear(wr_ddl *d) {
 /* What every reader may count on. NULL when it holds. */
 static const char *fault_of(const wr_ddl *d) {
     if (d->kind < WR_DDL_CREATE || d->kind > WR_DDL_HIDDEN) return "unknown kind";
-    if (d->rows > WR_ROWS_LEFT) return "unknown row treatment";
+    if (d->rows > WR_ROWS_RETYPED) return "unknown row treatment";
     if (d->rows == WR_ROWS_LEFT && d->kind != WR_DDL_DROP) return "only a dropped table can have left";
     if (!d->db || !d->name) return "no table name";
     if (!d->old_db != !d->old_name) return "half an old name";

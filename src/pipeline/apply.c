@@ -137,7 +137,9 @@ static wr_code restore_shape(wr_pipeline *p, member *m, wr_err *err) {
     return WR_OK;
 }
 
-static wr_code target_schema(const target *t, const wr_schema *previous, wr_schema **ret, wr_err *err) {
+/* previous: of the lake, NULL when nothing of it stays. was: the rows' schema before a change of type whose old values stay; else NULL. */
+static wr_code target_schema(const target *t, const wr_schema *previous, const wr_schema *was, wr_schema **ret, wr_err *err) {
+    if (!t->merged && previous && (was || wr_schema_keeps(previous))) return wr_keep_schema(previous, was, t->members[0]->shape, ret, err);
     if (!t->merged) return *ret = wr_schema_ref(t->members[0]->shape), WR_OK;
     WR_AUTO const wr_schema **list = wr_malloc((size_t)t->nmembers * sizeof *list);
     if (!list) return wr_nomem(err, "merged schema", (size_t)t->nmembers * sizeof *list);
@@ -147,11 +149,13 @@ static wr_code target_schema(const target *t, const wr_schema *previous, wr_sche
 }
 
 wr_code wr_target_bind(wr_pipeline *p, target *t, wr_err *err) {
-    for (int i = 0; t->merged && i < t->nmembers; i++) {
+    const wr_schema *s = wr_table_schema(t->table);
+    for (int i = 0; i < t->nmembers; i++) {
         member *m = t->members[i];
         wr_convert_free(m->convert);
         m->convert = NULL;
-        WR_TRY(wr_convert_new(m->shape, wr_table_schema(t->table), m->db, m->name, &m->convert, err));
+        if (t->merged) WR_TRY(wr_convert_new(m->shape, s, m->db, m->name, &m->convert, err));
+        else if (wr_schema_keeps(s)) WR_TRY(wr_convert_new(m->shape, s, NULL, NULL, &m->convert, err));
     }
     return WR_OK;
 }
@@ -255,6 +259,7 @@ static wr_code on_stale(wr_pipeline *p, const wr_queue_record *rec, wr_err *err)
         return wr_err_cure(err, "set policy.rowless_change: resnapshot to read the table again, or delete and update its rows in SQL instead of by foreign key");
     }
     WR_TRY(mark_due(p, t, true, err));
+    WR_TRY(wr_decide_stale(p, m->db, m->name, why, err));
     WR_TRY(wr_pos_copy(&t->due_pos, &p->pos, err));
     t->due = true;
     wr_log(WR_LOG_INFO, "%s.%s: %.*s; it will be read again", m->db, m->name, (int)why.n, (const char *)why.p);
@@ -285,17 +290,17 @@ wr_code wr_load_begin(wr_pipeline *p, target *t, const wr_schema *schema, phase 
 /* The table's rows must be read again: under its present schema, beside what main shows. */
 static wr_code reload(wr_pipeline *p, target *t, wr_err *err) {
     wr_schema *s;
-    WR_TRY(target_schema(t, wr_table_schema(t->table), &s, err));
+    WR_TRY(target_schema(t, t->merged ? wr_table_schema(t->table) : NULL, NULL, &s, err));
     wr_code rc = wr_load_begin(p, t, s, PHASE_LOAD, err);
     wr_schema_unref(s);
     return rc;
 }
 
-/* Takes the target's new schema over without reading rows, or reloads when that is not enough. */
-static wr_code evolve(wr_pipeline *p, target *t, bool fill, wr_err *err) {
+/* Takes the target's new schema over without reading rows, or reloads when that is not enough. was: as in target_schema. */
+static wr_code evolve(wr_pipeline *p, target *t, bool fill, const wr_schema *was, wr_err *err) {
     wr_schema *s;
     const wr_schema *now = wr_table_schema(t->table);
-    WR_TRY(target_schema(t, now, &s, err));
+    WR_TRY(target_schema(t, now, was, &s, err));
     bool lost = false; /* a merged table: a column that vanished or changed identity somewhere needs that shard's rows anew */
     for (int i = 0; t->merged && i < now->ncols; i++) lost |= wr_schema_find_id(s, now->cols[i].id) < 0;
     if (t->merged) lost |= s->nkey != now->nkey;
@@ -318,9 +323,9 @@ static wr_code on_create(wr_pipeline *p, const wr_ddl *d, wr_err *err) {
     if (fresh && r.merged && (t->table = wr_lake_table(p->lake, t->id))) fresh = false; /* all its members were gone when this run began */
     WR_TRY(add_member(t, m, err));
     if (!fresh && (t->phase == PHASE_WAIT || (t->phase == PHASE_STREAM && wr_table_load_info(t->table)))) return reload(p, t, err);
-    if (!fresh) return d->rows == WR_ROWS_RELOAD || t->phase == PHASE_LOAD ? reload(p, t, err) : evolve(p, t, false, err);
+    if (!fresh) return d->rows == WR_ROWS_RELOAD || t->phase == PHASE_LOAD ? reload(p, t, err) : evolve(p, t, false, NULL, err);
     wr_schema *s;
-    WR_TRY(target_schema(t, NULL, &s, err));
+    WR_TRY(target_schema(t, NULL, NULL, &s, err));
     wr_code rc = wr_lake_create(p->lake, t->id, t->ns, t->name, s, &t->table, err);
     if (rc == WR_OK) rc = d->rows == WR_ROWS_RELOAD ? wr_load_begin(p, t, s, PHASE_LOAD, err) : wr_target_bind(p, t, err);
     wr_schema_unref(s);
@@ -333,20 +338,56 @@ static wr_code refuse_rowless(wr_pipeline *p, const wr_ddl *d, wr_err *err) {
     return wr_err_cure(err, "set policy.rowless_change: resnapshot to read the table again");
 }
 
-static wr_code on_alter(wr_pipeline *p, member *m, const wr_ddl *d, wr_err *err) {
+/* A column whose name has another id and another type: -1 = there is none. */
+static int retyped(const wr_schema *was, const wr_schema *now) {
+    for (int i = 0; i < was->ncols; i++) {
+        int j = wr_schema_find(now, was->cols[i].name);
+        if (j >= 0 && now->cols[j].id != was->cols[i].id && !wr_type_eq(now->cols[j].type, was->cols[i].type)) return i;
+    }
+    return -1;
+}
+
+static wr_code refuse_type(const wr_ddl *d, const wr_schema *was, int col, wr_err *err) {
+    char a[32], b[32];
+    const wr_column *c = &was->cols[col];
+    wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "%s.%s: column %s changes from %s to %s, which Iceberg cannot follow: %.300s", d->db, d->name, c->name, wr_type_name(c->type, a),
+            wr_type_name(d->schema->cols[wr_schema_find(d->schema, c->name)].type, b), d->why ? d->why : "");
+    return wr_err_cure(err, "set policy.type_change: evolve to read the table again under its new type, or lenient to keep the old column beside a new one");
+}
+
+/* Old values can stay only where rows are found by a key that the change does not touch. */
+static bool can_keep(const target *t, const wr_schema *was, const wr_schema *now) {
+    for (int i = 0; i < was->ncols; i++) {
+        int j = wr_schema_find(now, was->cols[i].name);
+        if (j >= 0 && now->cols[j].id != was->cols[i].id && (now->cols[j].key_ord || was->cols[i].key_ord)) return false;
+    }
+    return !t->merged && was->nkey && (t->phase == PHASE_STREAM || t->phase == PHASE_REPLAY);
+}
+
+static wr_code alter(wr_pipeline *p, member *m, const wr_ddl *d, const wr_schema *was, const wr_schema *shape, wr_err *err) {
     target *t = m->target;
-    wr_schema *was = wr_schema_ref(m->schema), *shape = wr_schema_ref(m->shape);
-    wr_code rc = redefine(p, m, d, err);
-    bool again = rc == WR_OK && m->transform && !wr_transform_keeps(was, m->schema);
-    for (int i = 0; rc == WR_OK && t->merged && i < shape->ncols; i++) { /* in a merged table, columns meet by name */
+    int col = retyped(was, d->schema);
+    if (col >= 0 && p->o.on_type == WR_ON_TYPE_STOP) return refuse_type(d, was, col, err);
+    WR_TRY(redefine(p, m, d, err));
+    bool again = m->transform && !wr_transform_keeps(was, m->schema), lenient = d->rows == WR_ROWS_RETYPED && p->o.on_type == WR_ON_TYPE_LENIENT && !again && can_keep(t, was, m->schema);
+    for (int i = 0; t->merged && i < shape->ncols; i++) { /* in a merged table, columns meet by name */
         int j = wr_schema_find(m->shape, shape->cols[i].name);
         again |= j < 0 || m->shape->cols[j].id != shape->cols[i].id;
     }
+    if (col >= 0) WR_TRY(wr_decide(p, "type_change", lenient ? "lenient" : "evolve", d, err));
+    if (d->rows == WR_ROWS_RELOAD) {
+        WR_TRY(refuse_rowless(p, d, err));
+        if (col < 0) WR_TRY(wr_decide(p, "rowless_change", "resnapshot", d, err));
+    }
+    again |= d->rows == WR_ROWS_RELOAD || (d->rows == WR_ROWS_RETYPED && !lenient) || t->phase == PHASE_WAIT || t->phase == PHASE_LOAD;
+    return again ? reload(p, t, err) : evolve(p, t, d->rows == WR_ROWS_FILL, lenient ? was : NULL, err);
+}
+
+static wr_code on_alter(wr_pipeline *p, member *m, const wr_ddl *d, wr_err *err) {
+    wr_schema *was = wr_schema_ref(m->schema), *shape = wr_schema_ref(m->shape);
+    wr_code rc = alter(p, m, d, was, shape, err);
     wr_schema_unref(was), wr_schema_unref(shape);
-    WR_TRY(rc);
-    if (d->rows == WR_ROWS_RELOAD) WR_TRY(refuse_rowless(p, d, err));
-    if (d->rows == WR_ROWS_RELOAD || t->phase == PHASE_WAIT || t->phase == PHASE_LOAD || again) return reload(p, t, err);
-    return evolve(p, t, d->rows == WR_ROWS_FILL, err);
+    return rc;
 }
 
 /* stays: the source still has the table, it is only not captured any more. */
@@ -356,11 +397,13 @@ static wr_code leave(wr_pipeline *p, member *m, bool stays, wr_err *err) {
     bool mirror = p->o.on_drop == WR_ON_DROP_MIRROR && !stays;
     if (t->merged) {
         const char *shard[2] = {m->db, m->name};
+        if (!stays) WR_TRY(wr_decide_drop(p, m->db, m->name, mirror, err));
         if (mirror && (t->phase == PHASE_STREAM || t->phase == PHASE_REPLAY)) WR_TRY(wr_table_delete_prefix(t->table, shard, 2, err));
         bool again = t->phase == PHASE_WAIT || t->phase == PHASE_LOAD;
         remove_member(p, m);
         return again && t->nmembers ? reload(p, t, err) : WR_OK;
     }
+    if (!stays) WR_TRY(wr_decide_drop(p, m->db, m->name, mirror, err));
     WR_TRY(wr_table_drop(t->table, mirror ? WR_DROP_MIRROR : WR_DROP_KEEP, err));
     wr_u64map_del(p->members, m->id);
     target_remove(p, t);

@@ -120,6 +120,8 @@ struct wr_pipeline {
     uint64_t rows_applied;     /* atomic */
     uint64_t anomalies, dead_letter_rows;
     uint64_t load_rows, load_estimate; /* atomic: of the present or last loads */
+    struct cJSON *decisions;   /* of policies: decisions.c; applying thread */
+    char *decisions_json;      /* the same for the status; owned */
     char *tables_json;         /* of the last commit or phase change; owned */
     pthread_t status_thread;
     bool status_started, status_stop;
@@ -167,6 +169,13 @@ wr_code wr_load_info(const target *t, char **ret_json, wr_err *err);
 wr_code wr_load_parse(target *t, const char *json, wr_err *err);
 void wr_member_reset_load(member *m);
 wr_code wr_load_begin(wr_pipeline *p, target *t, const wr_schema *schema, phase to, wr_err *err);
+
+/* decisions.c: @thread applying. A policy has decided what becomes of a table */
+wr_code wr_decide(wr_pipeline *p, const char *policy, const char *choice, const wr_ddl *d, wr_err *err);
+wr_code wr_decide_drop(wr_pipeline *p, const char *db, const char *name, bool mirror, wr_err *err);
+wr_code wr_decide_stale(wr_pipeline *p, const char *db, const char *name, wr_slice why, wr_err *err);
+wr_code wr_decisions_open(wr_pipeline *p, wr_err *err);
+void wr_decisions_close(wr_pipeline *p);
 
 /* status.c */
 wr_code wr_status_start(wr_pipeline *p, wr_err *err);

@@ -71,6 +71,7 @@ wr_code wr_pipeline_open(const wr_pipeline_options *o, wr_pipeline **ret, wr_err
     if (rc == WR_OK) rc = wr_state_open(state, &p->state, err);
     if (rc == WR_OK) rc = check_pipeline(p, err);
     if (rc == WR_OK) rc = check_identity(p, err);
+    if (rc == WR_OK) rc = wr_decisions_open(p, err);
     if (rc == WR_OK) rc = wr_queue_open(queue, &o->queue, &p->queue, err);
     if (rc == WR_OK) rc = wr_engine_open(NULL, &p->engine, err);
     if (rc == WR_OK && o->transform.nrules) rc = wr_rules_new(p->engine, &o->transform, &p->rules, err);
@@ -150,6 +151,7 @@ void wr_pipeline_close(wr_pipeline *p) {
     wr_buf_free(&p->row), wr_buf_free(&p->row2), wr_buf_free(&p->enc);
     wr_pos_clear(&p->committed), wr_pos_clear(&p->join_at);
     wr_free(p->tables_json);
+    wr_decisions_close(p);
     wr_free(p->home), wr_free(p->warehouse);
     pthread_mutex_destroy(&p->lock_mu);
     pthread_mutex_destroy(&p->progress_lock);

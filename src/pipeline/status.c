@@ -127,7 +127,7 @@ static char *render(wr_pipeline *p) {
     cJSON *src = cJSON_AddObjectToObject(o, "source");
     cJSON_AddStringToObject(src, "version", wr_source_version(p->source));
     cJSON_AddStringToObject(src, "identity", wr_source_identity(p->source));
-    add_u64(src, "events", ss.events), add_u64(src, "rows", ss.rows), add_u64(src, "bytes", ss.bytes), add_u64(src, "transactions", ss.transactions);
+    add_u64(src, "replaced_dates", ss.replaced_dates), add_u64(src, "events", ss.events), add_u64(src, "rows", ss.rows), add_u64(src, "bytes", ss.bytes), add_u64(src, "transactions", ss.transactions);
     if (ss.last_packet_us) cJSON_AddStringToObject(src, "last_packet", wr_iso_time(ss.last_packet_us, iso));
     if (ss.last_event_us) cJSON_AddStringToObject(src, "last_event", wr_iso_time(ss.last_event_us, iso));
     add_pos(o, "captured", &last);
@@ -150,6 +150,7 @@ static char *render(wr_pipeline *p) {
         cJSON_AddStringToObject(x, "message", why->msg);
         cJSON_AddStringToObject(x, "cure", why->cure);
     }
+    cJSON_AddItemToObject(o, "decisions", cJSON_CreateRaw(p->decisions_json && *p->decisions_json ? p->decisions_json : "[]"));
     cJSON_AddItemToObject(o, "tables", cJSON_CreateRaw(p->tables_json ? p->tables_json : "[]"));
     pthread_mutex_unlock(&p->lock_mu);
     wr_pos_clear(&last);

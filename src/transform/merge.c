@@ -83,9 +83,10 @@ wr_code wr_convert_new(const wr_schema *member, const wr_schema *merged, const c
     if (!c) return wr_nomem(err, "row conversion", sizeof *c);
     c->from = wr_schema_ref(member), c->to = wr_schema_ref(merged);
     c->src = wr_calloc((size_t)merged->ncols, sizeof *c->src);
-    c->db = wr_strdup(db), c->name = wr_strdup(name);
-    if (!c->src || !c->db || !c->name) return wr_convert_free(c), wr_nomem(err, "row conversion", 256);
-    for (int i = 0; i < merged->ncols; i++) c->src[i] = i == 0 ? -2 : i == 1 ? -3 : wr_schema_find(member, merged->cols[i].name);
+    if (db) c->db = wr_strdup(db), c->name = wr_strdup(name);
+    if (!c->src || (db && (!c->db || !c->name))) return wr_convert_free(c), wr_nomem(err, "row conversion", 256);
+    for (int i = 0; i < merged->ncols; i++)
+        c->src[i] = !db ? wr_schema_find_id(member, merged->cols[i].id) : i == 0 ? -2 : i == 1 ? -3 : wr_schema_find(member, merged->cols[i].name);
     *ret_convert = c;
     return WR_OK;
 }

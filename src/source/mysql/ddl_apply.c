@@ -546,7 +546,7 @@ static wr_code apply_create(apply *ap, const wr_sql *s, wr_err *err) {
     t->captured = t->ncols > 0 && !base_id;
     if (base && t->ncols) become_helper(ap, t, base->t);
     else renumber_columns(t);
-    if (rows == WR_ROWS_RELOAD) t->doubt |= WR_MY_DOUBT_RESHAPED;
+    if (rows == WR_ROWS_RELOAD || rows == WR_ROWS_RETYPED) t->doubt |= WR_MY_DOUBT_RESHAPED;
     bool captured = t->captured;
     if (captured) t->doubt &= WR_MY_DOUBT_RESHAPED;
     return put_and_send(ap, WR_STEAL(t), captured ? WR_DDL_CREATE : WR_DDL_HIDDEN, captured ? rows : WR_ROWS_KEEP, NULL, NULL, NULL, err);

@@ -127,9 +127,15 @@ static bool copy_uncertain(const wr_my_table *before, const wr_my_table *after) 
     return (gone && came) || !key_same(before, after); /* one dropped and one added may be a rename done by hand */
 }
 
+static bool had_name(const wr_my_table *t, const char *name) {
+    for (int i = 0; i < t->ncols; i++)
+        if (wr_my_name_eq(t->cols[i].name, name)) return true;
+    return false;
+}
+
 wr_ddl_rows wr_ddl_judge(const wr_my_table *before, const wr_my_table *after, const wr_edit_flags *f, wr_my_types types, bool *ret_initial) {
     wr_ddl_rows rows = WR_ROWS_KEEP;
-    bool generated = false, reload = f->rows_lost || f->retyped || f->stored_again || (f->swapped && copy_uncertain(before, after));
+    bool generated = false, reload = f->rows_lost || f->stored_again || (f->swapped && (f->retyped || copy_uncertain(before, after)));
     for (int i = 0; i < after->ncols; i++) {
         const wr_my_col *c = &after->cols[i], *old = by_id(before, c->id);
         ret_initial[i] = false;
@@ -137,6 +143,10 @@ wr_ddl_rows wr_ddl_judge(const wr_my_table *before, const wr_my_table *after, co
         generated = generated || c->generated;
         if (old) {
             reload = reload || !same_values(old, c, types) || nulls_rewritten(old, c, f) || old->generated != c->generated;
+            continue;
+        }
+        if (f->retyped) { /* it, or one that came beside it */
+            reload = reload || !had_name(before, c->name);
             continue;
         }
         wr_value v;
@@ -150,5 +160,5 @@ wr_ddl_rows wr_ddl_judge(const wr_my_table *before, const wr_my_table *after, co
     }
     /* an expression sees types and character sets: what was kept above may still change what it gives */
     if (generated && f->touched) reload = true;
-    return reload ? WR_ROWS_RELOAD : rows;
+    return reload ? WR_ROWS_RELOAD : f->retyped ? WR_ROWS_RETYPED : rows;
 }

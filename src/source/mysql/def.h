@@ -73,7 +73,11 @@ typedef struct wr_my_table {
     int *lake_col;            /* [ncols] index into schema or -1 */
 } wr_my_table;
 
-typedef struct wr_my_types { wr_zero_date zero_date; wr_time_as time_as; } wr_my_types;
+typedef struct wr_my_types {
+    wr_zero_date zero_date;
+    wr_time_as time_as;
+    uint64_t *replaced; /* atomic; counts dates that became null or the epoch; NULL = nobody counts */
+} wr_my_types;
 
 wr_my_table *wr_my_table_clone(const wr_my_table *t);
 void wr_my_table_free(wr_my_table *t);

@@ -99,7 +99,7 @@ static wr_code open_on(wr_source *s, const wr_source_options *o, wr_err *err) {
     if (!ok) return wr_nomem(err, "source", 1024);
     s->conn.port = o->port ? o->port : 3306;
     s->conn.tls = o->tls;
-    s->types = (wr_my_types){.zero_date = o->zero_date, .time_as = o->time_as};
+    s->types = (wr_my_types){.zero_date = o->zero_date, .time_as = o->time_as, .replaced = &s->stats.replaced_dates};
     s->rows_per_second = o->snapshot_rows_per_second;
     s->server_id = o->server_id ? o->server_id : derived_server_id(o->pipeline_name);
     WR_TRY(wr_capture_new(o->capture, o->ncapture, o->exclude, o->nexclude, &s->capture, err));

@@ -372,6 +372,7 @@ void wr_source_stream_stats(const wr_source *s, wr_stream_stats *ret) {
     ret->events = __atomic_load_n(&s->stats.events, __ATOMIC_RELAXED);
     ret->rows = __atomic_load_n(&s->stats.rows, __ATOMIC_RELAXED);
     ret->transactions = __atomic_load_n(&s->stats.transactions, __ATOMIC_RELAXED);
+    ret->replaced_dates = __atomic_load_n(&s->stats.replaced_dates, __ATOMIC_RELAXED);
     ret->last_event_us = __atomic_load_n(&s->stats.last_event_us, __ATOMIC_RELAXED);
     ret->last_packet_us = __atomic_load_n(&s->stats.last_packet_us, __ATOMIC_RELAXED);
 }

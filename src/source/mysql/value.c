@@ -35,6 +35,11 @@ __attribute__((cold, noinline)) static wr_code no_key(const wr_my_col *c, const 
     return wr_err_cure(err, "correct the value in the source, exclude the table, or start a new home with types: {zero_date: string}");
 }
 
+__attribute__((cold, noinline)) static void put_replacement(wr_my_types t, wr_value *ret) {
+    if (t.replaced) __atomic_add_fetch(t.replaced, 1, __ATOMIC_RELAXED);
+    *ret = (wr_value){.null = t.zero_date != WR_ZERO_EPOCH};
+}
+
 wr_code wr_my_put_date(const wr_my_col *c, wr_my_types t, int year, int month, int day, wr_value *ret, wr_buf *scratch, wr_err *err) {
     char text[128];
     if (t.zero_date == WR_ZERO_STRING) {
@@ -49,7 +54,7 @@ wr_code wr_my_put_date(const wr_my_col *c, wr_my_types t, int year, int month, i
         sprintf(text, "%04d-%02d-%02d", year, month, day);
         return c->key_ord ? no_key(c, text, err) : no_date(c, text, err);
     }
-    *ret = (wr_value){.null = t.zero_date != WR_ZERO_EPOCH};
+    put_replacement(t, ret);
     return WR_OK;
 }
 
@@ -67,7 +72,7 @@ wr_code wr_my_put_datetime(const wr_my_col *c, wr_my_types t, int year, int mont
         *ret = (wr_value){.i64 = ((int64_t)wr_days_from_civil(year, month, day) * 86400 + h * 3600 + m * 60 + s) * 1000000 + us};
         return WR_OK;
     }
-    *ret = (wr_value){.null = t.zero_date != WR_ZERO_EPOCH};
+    put_replacement(t, ret);
     return WR_OK;
 }
 

@@ -102,7 +102,7 @@ static void schema_events_without_what_readers_count_on_are_refused(void **st) {
     } while (0)
     WITH(WR_DDL_CREATE, d.kind = 0);
     WITH(WR_DDL_CREATE, d.kind = WR_DDL_HIDDEN + 1);
-    WITH(WR_DDL_CREATE, d.rows = WR_ROWS_RELOAD + 1);
+    WITH(WR_DDL_CREATE, d.rows = WR_ROWS_RETYPED + 1);
     WITH(WR_DDL_CREATE, d.schema = NULL);
     WITH(WR_DDL_CREATE, d.name = NULL);
     WITH(WR_DDL_CREATE, d.db = NULL);

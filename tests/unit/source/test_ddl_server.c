@@ -609,11 +609,11 @@ unsigned server_run(server *s, const char *sql) {
     }
     for (int i = 0; i < f.n; i++) {
         if (f.ev[i].kind == WR_DDL_ALTER || f.ev[i].kind == WR_DDL_RENAME) {
-            if (f.ev[i].rows == WR_ROWS_RELOAD) s->reloads++;
+            if (f.ev[i].rows == WR_ROWS_RELOAD || f.ev[i].rows == WR_ROWS_RETYPED) s->reloads++;
             if (f.ev[i].rows == WR_ROWS_FILL) s->fills++;
             if (f.ev[i].rows == WR_ROWS_KEEP) s->keeps++;
         }
-        bool checkable = (f.ev[i].kind == WR_DDL_ALTER || f.ev[i].kind == WR_DDL_RENAME) && f.ev[i].rows != WR_ROWS_RELOAD && f.n == 1;
+        bool checkable = (f.ev[i].kind == WR_DDL_ALTER || f.ev[i].kind == WR_DDL_RENAME) && f.ev[i].rows != WR_ROWS_RELOAD && f.ev[i].rows != WR_ROWS_RETYPED && f.n == 1;
         wr_my_table *t = NULL;
         if (checkable && by_id(s, f.ev[i].table, &t))
             for (int k = 0; k < before->n; k++)

@@ -166,6 +166,7 @@ typedef enum wr_ddl_rows {
     WR_ROWS_FILL,     /* added columns have `initial` values: old rows get them by rewriting */
     WR_ROWS_RELOAD,   /* the source must be read again: its rows changed without row events */
     WR_ROWS_LEFT,     /* WR_DDL_DROP only: the table is still there and not captured any more; what the lake has of it stays */
+    WR_ROWS_RETYPED,  /* WR_ROWS_RELOAD, for this one reason: columns have new ids under their old names, because the lake cannot follow their new types */
 } wr_ddl_rows;
 
 typedef struct wr_ddl {

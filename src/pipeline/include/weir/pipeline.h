@@ -15,6 +15,7 @@
 #include "weir/transform.h"
 
 typedef enum wr_on_drop { WR_ON_DROP_KEEP = 0, WR_ON_DROP_MIRROR } wr_on_drop;
+typedef enum wr_on_type { WR_ON_TYPE_EVOLVE = 0, WR_ON_TYPE_LENIENT, WR_ON_TYPE_STOP } wr_on_type;
 typedef enum wr_on_rowless { WR_ON_ROWLESS_RESNAPSHOT = 0, WR_ON_ROWLESS_STOP } wr_on_rowless;
 
 /* weir.yaml, understood. Everything is owned by whoever made it and must outlive the pipeline. */
@@ -24,6 +25,7 @@ typedef struct wr_pipeline_options {
     const wr_merge_rule *merge; int nmerge;
     wr_rules_options transform;
     wr_on_drop on_drop;
+    wr_on_type on_type;
     wr_on_rowless on_rowless;
     bool visible_early;             /* snapshot.visible: early */
     int snapshot_parallel;          /* 0 = 2 */

@@ -138,6 +138,7 @@ typedef struct wr_stream_sink {
 
 typedef struct wr_stream_stats {   /* read by any thread, each field atomically */
     uint64_t bytes, events, rows, transactions;
+    uint64_t replaced_dates;       /* zero and partial dates that became null or the epoch by the policy, those of snapshots included */
     int64_t last_event_us;         /* the server's time of the newest event, 0 = none */
     int64_t last_packet_us;        /* our time of the newest packet, heartbeats included: the server answers */
 } wr_stream_stats;

@@ -26,9 +26,15 @@ wr_code wr_merge_schema(const wr_schema *const *members, int n, const wr_schema 
 
 /* Rows of one member as rows of the merged table. */
 typedef struct wr_convert wr_convert;
+/* db and name NULL: columns pair by id, those that `merged` has beyond are null. */
 wr_code wr_convert_new(const wr_schema *member, const wr_schema *merged, const char *db, const char *name, wr_convert **ret_convert, wr_err *err);
 void wr_convert_free(wr_convert *c);
 wr_code wr_convert_row(const wr_convert *c, wr_slice row, wr_buf *out, wr_err *err); /* appends */
+
+/* The schema of a lake table whose columns outlive type changes: `now`, and behind it what `lake` keeps: columns of `was` (NULL: none) whose name has another id in `now`, and those
+ * kept before. A kept column has its name; the one that took its place is called name__type. */
+wr_code wr_keep_schema(const wr_schema *lake, const wr_schema *was, const wr_schema *now, wr_schema **ret_schema, wr_err *err);
+bool wr_schema_keeps(const wr_schema *lake); /* some column of it is kept */
 
 /* ------------------------------------------------------------------ rules */
 typedef enum wr_on_fault { WR_ON_FAULT_STOP = 0, WR_ON_FAULT_NULL, WR_ON_FAULT_DEAD_LETTER } wr_on_fault;

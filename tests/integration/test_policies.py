@@ -1,0 +1,84 @@
+"""policy.type_change, and that every decision of a policy is recorded where `weir status` shows it."""
+import pytest
+from harness.lake import Lake
+
+
+def decisions(w):
+    return [(d["policy"], d["choice"], d["table"].split(".")[1], d["times"]) for d in w.status()["decisions"]]
+
+
+def rows(w, db, name):
+    got = [sorted(read(db, name).scan().to_arrow().to_pylist(), key=lambda r: r["id"]) for read in (Lake(w.home).table, Lake(w.home).in_duckdb)]
+    assert got[0] == got[1]
+    return got[0]
+
+
+def test_type_change_stop_names_the_column_and_goes_on_under_another_policy(server, db, make_weir):
+    server.sql(f"CREATE TABLE {db}.t (id INT PRIMARY KEY, v INT, n INT)", f"INSERT INTO {db}.t VALUES (1, 1, 1)")
+    w = make_weir(server, [rf"{db}\..*"], {"policy": {"type_change": "stop"}})
+    w.catch_up()
+    server.sql(f"ALTER TABLE {db}.t MODIFY n BIGINT", f"INSERT INTO {db}.t VALUES (2, 2, 5000000000)")      # Iceberg follows this one
+    w.catch_up()
+    assert rows(w, db, "t")[1]["n"] == 5000000000
+    server.sql(f"ALTER TABLE {db}.t MODIFY v VARCHAR(20)", f"INSERT INTO {db}.t VALUES (3, 'drei', 3)")
+    w.catch_up(status=1).says("column v", "int to string", "type_change", rf"{db}\.t")
+    assert len(rows(w, db, "t")) == 2
+    w.config["policy"]["type_change"] = "evolve"
+    w.write()
+    w.catch_up()
+    assert [r["v"] for r in rows(w, db, "t")] == ["1", "2", "drei"]
+    assert decisions(w) == [("type_change", "evolve", "t", 1)]
+    w.run("status").says("decided +type_change: evolve", "MODIFY v VARCHAR")
+
+
+def test_type_change_lenient_keeps_the_old_column(server, db, make_weir):
+    server.sql(f"CREATE TABLE {db}.t (id INT PRIMARY KEY, v INT NOT NULL, x INT)", f"INSERT INTO {db}.t VALUES (1, 10, 0), (2, 20, 0), (3, 30, 0)")
+    w = make_weir(server, [rf"{db}\..*"], {"policy": {"type_change": "lenient"}})
+    w.start()
+    w.wait()
+    server.sql(f"ALTER TABLE {db}.t MODIFY v VARCHAR(20) NOT NULL", f"UPDATE {db}.t SET v = 'zwei' WHERE id = 2", f"INSERT INTO {db}.t VALUES (4, 'vier', 0)")
+    w.wait()
+    now = [(1, 10, None, 0), (2, None, "zwei", 0), (3, 30, None, 0), (4, None, "vier", 0)]
+    assert [(r["id"], r["v"], r["v__string"], r["x"]) for r in rows(w, db, "t")] == now
+    w.kill()
+    server.sql(f"DELETE FROM {db}.t WHERE id = 3", f"ALTER TABLE {db}.t ADD y INT NOT NULL DEFAULT 7", f"UPDATE {db}.t SET x = 1 WHERE id = 1")      # a row written anew has its value in the new column
+    w.catch_up()
+    assert [(r["id"], r["v"], r["v__string"], r["x"], r["y"]) for r in rows(w, db, "t")] == [(1, None, "10", 1, 7), (2, None, "zwei", 0, 7), (4, None, "vier", 0, 7)]
+    server.sql(f"UPDATE {db}.t SET v = id", f"ALTER TABLE {db}.t MODIFY v INT NOT NULL", f"INSERT INTO {db}.t VALUES (5, 55, 0, 0)")
+    w.catch_up()
+    assert [(r["id"], r["v"], r["v__string"], r["v__int"]) for r in rows(w, db, "t")] == [(1, None, "1", None), (2, None, "2", None), (4, None, "4", None), (5, None, None, 55)]
+    server.sql(f"ALTER TABLE {db}.t CHANGE v w INT NOT NULL")
+    w.catch_up()
+    assert [(r["id"], r["w"]) for r in rows(w, db, "t")][-1] == (5, 55)
+    assert ("type_change", "lenient", "t", 2) in decisions(w)
+    assert w.status()["anomalies"] == 0
+
+
+@pytest.mark.parametrize("ddl", ["CREATE TABLE {t} (id INT, v INT)", "CREATE TABLE {t} (id INT, v INT, PRIMARY KEY (id, v))"], ids=["no key", "in the key"])
+def test_type_change_lenient_reads_again_where_old_values_cannot_stay(server, db, make_weir, ddl):
+    server.sql(ddl.format(t=f"{db}.t"), f"INSERT INTO {db}.t VALUES (1, 10), (2, 20)")
+    w = make_weir(server, [rf"{db}\..*"], {"policy": {"type_change": "lenient"}})
+    w.catch_up()
+    server.sql(f"ALTER TABLE {db}.t MODIFY v VARCHAR(20)", f"INSERT INTO {db}.t VALUES (4, 'vier')", f"DELETE FROM {db}.t WHERE id = 1")
+    w.catch_up()
+    assert [(r["id"], r["v"]) for r in rows(w, db, "t")] == [(2, "20"), (4, "vier")]
+    assert decisions(w) == [("type_change", "evolve", "t", 1)]
+
+
+def test_decisions_of_every_policy_are_shown_and_outlive_a_restart(server, db, make_weir):
+    server.sql(f"CREATE TABLE {db}.a (id INT PRIMARY KEY)", f"INSERT INTO {db}.a VALUES (1)",
+               f"CREATE TABLE {db}.p (id INT PRIMARY KEY, d DATE) PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN (20))",
+               f"SET sql_mode = ''", f"INSERT INTO {db}.p VALUES (1, '2020-01-01'), (11, '0000-00-00'), (12, '2020-00-01')")
+    w = make_weir(server, [rf"{db}\..*"])
+    w.catch_up()
+    assert w.status()["source"]["replaced_dates"] == 2
+    w.run("status").says("2 zero or partial dates")
+    server.sql(f"ALTER TABLE {db}.p DROP PARTITION p0", f"DROP TABLE {db}.a")
+    w.catch_up()
+    want = [("rowless_change", "resnapshot", "p", 1), ("on_drop", "keep", "a", 1)]
+    assert decisions(w) == want
+    w.catch_up()
+    assert decisions(w) == want
+    server.sql(f"ALTER TABLE {db}.p TRUNCATE PARTITION p1")
+    w.catch_up()
+    assert sorted(decisions(w)) == sorted([("on_drop", "keep", "a", 1), ("rowless_change", "resnapshot", "p", 2)])
