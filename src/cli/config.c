@@ -414,7 +414,7 @@ static wr_code fetch_transform(wr_config *c, wr_err *err) {
 
 /* ------------------------------------------------------------------ the whole */
 static wr_code refuse_unbuilt(const wr_config *c, wr_err *err) {
-    const char *what = c->catalog == 1 ? "lake.catalog: rest" : c->visible == 1 ? "snapshot.visible: early" : NULL;
+    const char *what = c->catalog == 1 ? "lake.catalog: rest" : NULL;
     if (!what) return WR_OK;
     wr_fail(err, WR_E_CONFIG, WR_RETRY_NO, "%s: %s is not built yet", c->path, what);
     return wr_err_cure(err, "leave the key out");
@@ -437,7 +437,7 @@ static wr_code assemble(wr_config *c, wr_err *err) {
     WR_TRY(absolute(c, &c->tls_ca, err));
     WR_TRY(absolute(c, &c->functions, err));
     c->o = (wr_pipeline_options){
-        .name = c->name, .home = c->home, .merge = c->merge, .nmerge = c->nmerge, .transform = {.rules = c->rules, .nrules = c->nrules}, .on_drop = (wr_on_drop)c->on_drop, .on_type = (wr_on_type)c->type_change, .on_rowless = (wr_on_rowless)c->rowless,
+        .name = c->name, .home = c->home, .merge = c->merge, .nmerge = c->nmerge, .transform = {.rules = c->rules, .nrules = c->nrules}, .on_drop = (wr_on_drop)c->on_drop, .visible_early = c->visible == 1, .on_type = (wr_on_type)c->type_change, .on_rowless = (wr_on_rowless)c->rowless,
         .snapshot_parallel = (int)c->parallel, .warehouse = c->warehouse, .format_version = (int)c->format_version, .commit_every_us = (int64_t)c->commit_every,
         .commit_bytes = c->commit_bytes, .queue = {.max_bytes = c->queue_bytes},
         .source = {.host = c->host, .user = c->user, .port = c->port, .tls = (wr_tls)c->tls, .tls_ca = c->tls_ca, .capture = (const char *const *)c->capture, .ncapture = c->ncapture,

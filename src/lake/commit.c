@@ -112,6 +112,7 @@ static wr_code gather(wr_table *t, table_edit *e, wr_ice_edit *out, wr_err *err)
         .schema = t->schema_dirty ? t->schema : NULL,
         .set_current_schema = !t->loading,
         .publish = t->publish,
+        .show = t->loading && t->shown && t->lake->show_loads && !t->publish,
         .create = t->create,
         .new_ns = t->rename_dirty ? t->ns : NULL,
         .new_name = t->rename_dirty ? t->name : NULL,

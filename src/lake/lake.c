@@ -57,6 +57,7 @@ static wr_code add_ours(wr_lake *l, const char *ns, const char *name, wr_ice_tab
     int64_t head = wr_ice_ref(ice, WR_ICE_LOAD);
     const char *info = head >= 0 ? wr_ice_summary(ice, head, "weir.load") : NULL;
     t->loading = head >= 0;
+    t->shown = t->loading && (wr_ice_ref(ice, WR_ICE_MAIN) < 0 || wr_ice_ref(ice, WR_ICE_MAIN) == head);
     wr_code rc = WR_OK;
     if (t->loading && !(t->load_info = wr_strdup(info ? info : "{}"))) rc = wr_nomem(err, "load info", 64);
     if (rc == WR_OK && wr_u64map_get(l->by_id, id)) {
@@ -190,6 +191,7 @@ wr_code wr_lake_open(const wr_lake_options *o, wr_state *state, wr_engine *engin
     l->pipeline = wr_strdup(o->pipeline), l->warehouse = wr_strndup(o->warehouse, n),
     l->index_dir = wr_strdup(o->index_dir);
     l->format_version = o->format_version ? o->format_version : 3;
+    l->show_loads = o->show_loads;
     l->file_bytes = o->file_bytes ? o->file_bytes : 48u << 20;
     l->pending_bytes = o->pending_bytes ? o->pending_bytes : 96u << 20;
     l->snapshots_min = o->snapshots_min ? o->snapshots_min : 300;

@@ -61,6 +61,7 @@ wr_code wr_table_load_begin(wr_table *t, const wr_schema *schema, const char *in
     if (has_changes(t) && !t->create && !t->loading)
         return wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO,
                        "%s.%s: a load begins in a transaction that has changed the table", t->ns, t->name);
+    bool shown = t->create || wr_ice_ref(t->ice, WR_ICE_MAIN) < 0 || (t->loading && t->shown);
     WR_CLEANUP(beginning_clear) beginning b = {0};
     WR_TRY(prepare(t, schema, info, &b, err));
     wr_schema *ref = wr_schema_ref(schema);
@@ -76,6 +77,7 @@ wr_code wr_table_load_begin(wr_table *t, const wr_schema *schema, const char *in
     t->pending = WR_STEAL(b.pending), t->by_path = WR_STEAL(b.by_path), t->index = WR_STEAL(b.index);
     t->loading = t->restart = t->load_dirty = t->touched = t->schema_dirty = true;
     t->publish = false;
+    t->shown = shown;
     t->opened = true; /* empty by definition: nothing to read from the catalog */
     return WR_OK;
 }

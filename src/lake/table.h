@@ -52,6 +52,7 @@ struct wr_table {
 
     /* load */
     bool loading;
+    bool shown; /* main never had anything but what this load and its forerunners have so far */
     bool load_dirty; /* info changed */
     char *load_info;
     pthread_mutex_t load_lock; /* guards sealed, nsealed, and opening for writers */
@@ -72,6 +73,7 @@ typedef struct wr_dropped {
 struct wr_lake {
     char *pipeline, *warehouse, *index_dir;
     int format_version;
+    bool show_loads;
     uint64_t file_bytes, pending_bytes;
     int snapshots_min, snapshots_max;
     int64_t snapshot_age_us;

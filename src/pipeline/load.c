@@ -225,6 +225,14 @@ static wr_code seal_range(wr_pipeline *p, reading *r, range *g, const char *afte
     return rc;
 }
 
+/* Whether the last commit of the load is as long ago as commits should be apart. */
+static bool commit_is_due(wr_pipeline *p, const target *t) {
+    pthread_mutex_lock(&p->progress_lock);
+    bool due = wr_mono_us() - t->load_committed_us > p->o.commit_every_us;
+    pthread_mutex_unlock(&p->progress_lock);
+    return due;
+}
+
 static wr_code read_range(crew *c, wr_snap *sn, reading *r, range *g, wr_err *err) {
     wr_pipeline *p = c->p;
     WR_AUTO char *after = g->after ? wr_strdup(g->after) : NULL;
@@ -245,7 +253,7 @@ static wr_code read_range(crew *c, wr_snap *sn, reading *r, range *g, wr_err *er
             chunk = fit < chunk * 8 ? fit : chunk * 8;
             if (chunk > CHUNK_ROWS_MAX) chunk = CHUNK_ROWS_MAX;
         }
-        if (!after || wr_load_writer_bytes(r->w) + CHUNK_BYTES > SEAL_BYTES) WR_TRY(seal_range(p, r, g, after, err));
+        if (!after || (p->o.visible_early && commit_is_due(p, r->m->target)) || wr_load_writer_bytes(r->w) + CHUNK_BYTES > SEAL_BYTES) WR_TRY(seal_range(p, r, g, after, err));
         if (!after) return WR_OK;
     }
 }

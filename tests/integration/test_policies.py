@@ -1,5 +1,8 @@
 """policy.type_change, and that every decision of a policy is recorded where `weir status` shows it."""
+import time
+
 import pytest
+from harness import wait_until
 from harness.lake import Lake
 
 
@@ -82,3 +85,36 @@ def test_decisions_of_every_policy_are_shown_and_outlive_a_restart(server, db, m
     server.sql(f"ALTER TABLE {db}.p TRUNCATE PARTITION p1")
     w.catch_up()
     assert sorted(decisions(w)) == sorted([("on_drop", "keep", "a", 1), ("rowless_change", "resnapshot", "p", 2)])
+
+
+def test_visible_early_shows_a_load_and_complete_does_not(server, db, make_weir):
+    server.sql(f"CREATE TABLE {db}.t (id INT PRIMARY KEY, v VARCHAR(200))")
+    for base in range(0, 60000, 20000):
+        server.sql(f"INSERT INTO {db}.t VALUES " + ",".join(f"({i}, repeat('x', 180))" for i in range(base, base + 20000)))
+    seen = {}
+    for visible in ("early", "complete"):
+        w = make_weir(server, [rf"{db}\..*"], {"snapshot": {"visible": visible, "rows_per_second": 20000, "parallel": 1}, "lake": {"commit": {"every": "200ms"}}})
+        w.start()
+        counts, lake = set(), Lake(w.home)
+        wait_until(lambda: '"tables":[{' in w.run("status", "--json", status=None).out, what="the first table")                # PyIceberg would make a catalog of its own
+        for _ in range(28):
+            time.sleep(.1)
+            counts.add(lake.count(db, "t"))
+        w.kill()
+        w.start()
+        server.sql(f"DELETE FROM {db}.t WHERE id = 7", f"UPDATE {db}.t SET v = 'new' WHERE id = 59999")
+        w.wait()
+        w.stop()
+        assert lake.count(db, "t") == server.sql(f"SELECT COUNT(*) FROM {db}.t")[0][0]
+        assert lake.in_duckdb(db, "t").scan().to_arrow().num_rows == lake.count(db, "t")
+        seen[visible] = counts - {0, lake.count(db, "t"), 60000}
+        server.sql(f"ALTER TABLE {db}.t MODIFY v VARBINARY(200)")                   # read again: main shows whole tables only
+        w.start()
+        before, counts = lake.count(db, "t"), set()
+        for _ in range(20):
+            time.sleep(.1)
+            counts.add(lake.count(db, "t"))
+        w.wait()
+        assert counts <= {before}, "a table that is read again shows a part"
+        server.sql(f"INSERT IGNORE INTO {db}.t VALUES (7, 'x')", f"ALTER TABLE {db}.t MODIFY v VARCHAR(200)")
+    assert len(seen["early"]) > 2 and not seen["complete"], seen

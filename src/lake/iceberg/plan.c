@@ -106,6 +106,12 @@ static wr_code publish(wr_plan *p, int64_t edit_schema_id, int64_t ts, wr_err *e
     return WR_OK;
 }
 
+/* A load that may be watched: main goes along with its branch. */
+static wr_code show(wr_plan *p, int64_t schema_id, int64_t snapshot_id, int64_t ts, wr_err *err) {
+    if (!wr_json_set_num(p->doc, "current-schema-id", schema_id)) return wr_nomem(err, "schema", 1);
+    return point_ref(p, WR_ICE_MAIN, snapshot_id, ts, err);
+}
+
 /* ------------------------------------------------------------------ metadata file */
 static int next_version(const char *uri) {
     const char *base = uri ? strrchr(uri, '/') : NULL;
@@ -189,6 +195,7 @@ static wr_code plan(wr_plan *p, wr_err *err) {
         wr_snapshot_place place = {.parent_id = parent, .timestamp_ms = ts, .schema_id = schema_id};
         WR_TRY(wr_snapshot_build(p, &place, &snapshot_id, err));
         WR_TRY(point_ref(p, e->ref, snapshot_id, ts, err));
+        if (e->show) WR_TRY(show(p, schema_id, snapshot_id, ts, err));
     }
     if (e->expire) {
         WR_TRY(wr_plan_expire(p, err));

@@ -27,6 +27,7 @@ typedef struct wr_lake_options { /* zero means default */
     const char *warehouse;     /* absolute folder; table files under <warehouse>/<ns>/<name or uuid>/ */
     const char *index_dir;     /* key index runs: a cache */
     int format_version;        /* 3 (default) or 2; per table at creation */
+    bool show_loads;           /* a table whose main never had content shows what its load has so far */
     uint64_t file_bytes;       /* a pending batch above this size (memory) is written out before the commit: 48 MiB */
     uint64_t pending_bytes;    /* the same over all tables together: 96 MiB, largest first */
     /* Snapshots leave a table, and with them the files that only they needed, when they are older than snapshot_age_us and not among the newest
