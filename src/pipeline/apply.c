@@ -374,6 +374,10 @@ static wr_code alter(wr_pipeline *p, member *m, const wr_ddl *d, const wr_schema
         int j = wr_schema_find(m->shape, shape->cols[i].name);
         again |= j < 0 || m->shape->cols[j].id != shape->cols[i].id;
     }
+    for (int i = 0; m->transform && i < m->shape->ncols; i++) { /* 'mask: {email?: hash}' meets its column only now: old rows have values of it */
+        int32_t id = m->shape->cols[i].id;
+        again |= id >= WR_COMPUTED_ID_BASE && wr_schema_find_id(shape, id) < 0;
+    }
     if (col >= 0) WR_TRY(wr_decide(p, "type_change", lenient ? "lenient" : "evolve", d, err));
     if (d->rows == WR_ROWS_RELOAD) {
         WR_TRY(refuse_rowless(p, d, err));

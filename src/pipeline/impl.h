@@ -34,7 +34,7 @@ typedef struct member {
     bool rules_changed;       /* the lake's rows were made with others: to be read again */
     bool rules_wait;          /* they fit a schema further on in the queue only */
     uint64_t nulled;          /* atomic; values of loads that became null because an expression failed */
-    struct gathered *gathered; uint32_t ngathered; /* changes that wait for the transform */
+    struct gathered *gathered; uint32_t ngathered, gathered_cap; /* changes that wait for the transform */
     wr_buf gathered_rows;
     struct target *target;
     wr_convert *convert;      /* of shape to the merged table's schema; NULL = rows go as they are */

@@ -154,7 +154,12 @@ wr_code wr_shape_flush(wr_pipeline *p, wr_err *err) {
 
 wr_code wr_shape_change(wr_pipeline *p, member *m, wr_apply_mode mode, const wr_change *c, uint64_t offset, wr_err *err) {
     if (!m->transform) return apply(p, m, mode, (wr_op)c->op, c->before, c->after, err);
-    if (!m->gathered && !(m->gathered = wr_malloc(GATHERED_CHANGES * sizeof *m->gathered))) return wr_nomem(err, "changes", GATHERED_CHANGES * sizeof *m->gathered);
+    if (m->ngathered == m->gathered_cap) {
+        uint32_t cap = m->gathered_cap ? m->gathered_cap * 2 : 16;
+        struct gathered *g = wr_realloc(m->gathered, cap * sizeof *g);
+        if (!g) return wr_nomem(err, "changes", cap * sizeof *g);
+        m->gathered = g, m->gathered_cap = cap;
+    }
     m->gathered[m->ngathered++] = (struct gathered){c->op, (uint8_t)mode, offset, m->gathered_rows.n, c->before.n, c->after.n};
     wr_buf_put(&m->gathered_rows, c->before.p, c->before.n);
     wr_buf_put(&m->gathered_rows, c->after.p, c->after.n);

@@ -32,7 +32,7 @@ typedef struct stage {
     char **expr_column;    /* nexprs: name in out */
     wr_exprs *exprs;       /* NULL: no filter and no expressions */
     /* scratch of a run */
-    wr_value *vals;
+    wr_value *vals; uint32_t vals_cap; /* rows */
     wr_buf rows;
 } stage;
 
@@ -41,11 +41,15 @@ struct wr_transform {
     char *db, *name;
     stage *stages; int nstages;
     uint64_t nulled;
-    wr_outcome outcomes[WR_TRANSFORM_ROWS];
-    uint32_t live[WR_TRANSFORM_ROWS];  /* rows that reach the stage under way */
-    wr_slice slices[WR_TRANSFORM_ROWS];
-    size_t ends[WR_TRANSFORM_ROWS];
+    struct passing *rows; uint32_t cap;    /* scratch of a run; most tables only ever see few rows at a time */
+    wr_outcome *outcomes;
 };
+
+typedef struct passing {
+    uint32_t live;                     /* which row of the run; the rows that reach the stage under way are in front */
+    wr_slice slice;                    /* what it is now */
+    size_t end;                        /* in the stage's buffer */
+} passing;
 
 /* Compiles an anchored expression in which \d, \w and \s are understood; on failure why says so. */
 wr_code wr_regex(regex_t *re, const char *text, char why[128], wr_err *err);

@@ -35,7 +35,7 @@ wr_code wr_transform_new(wr_rules *r, const char *db, const char *name, const wr
 void wr_transform_free(wr_transform *t) {
     if (!t) return;
     for (int i = 0; i < t->nstages; i++) wr_stage_clear(&t->stages[i]);
-    wr_free(t->stages), wr_free(t->db), wr_free(t->name);
+    wr_free(t->stages), wr_free(t->db), wr_free(t->name), wr_free(t->rows), wr_free(t->outcomes);
     wr_free(t);
 }
 
@@ -103,21 +103,26 @@ static wr_code settle(wr_transform *t, stage *s, uint32_t i, wr_slice source, co
     return WR_OK;
 }
 
-/* Runs one stage over t->live, whose rows are t->slices; leaves those that go on there. */
+/* Runs one stage over the first *n of t->rows; leaves those that go on there. */
 static wr_code run_stage(wr_transform *t, stage *s, const wr_slice *source, uint32_t *n, wr_err *err) {
-    int cols = s->in->ncols, nfaults = 0, at = 0;
+    size_t cols = (size_t)s->in->ncols;
+    int nfaults = 0, at = 0;
     uint32_t out = 0;
     const wr_expr_fault *faults = NULL;
-    if (!s->vals && !(s->vals = wr_malloc((size_t)WR_TRANSFORM_ROWS * (size_t)cols * sizeof *s->vals))) return wr_nomem(err, "transform", (size_t)WR_TRANSFORM_ROWS * (size_t)cols * sizeof *s->vals);
-    for (uint32_t k = 0; k < *n; k++) WR_TRY(wr_row_read(s->in, t->slices[k], s->vals + (size_t)k * (size_t)cols, err));
+    if (*n > s->vals_cap) {
+        wr_value *v = wr_realloc(s->vals, *n * cols * sizeof *v);
+        if (!v) return wr_nomem(err, "transform", *n * cols * sizeof *v);
+        s->vals = v, s->vals_cap = *n;
+    }
+    for (uint32_t k = 0; k < *n; k++) WR_TRY(wr_row_read(s->in, t->rows[k].slice, s->vals + k * cols, err));
     if (s->exprs) {
         WR_TRY(wr_exprs_run(s->exprs, s->vals, *n, err));
         faults = wr_exprs_faults(s->exprs, &nfaults);
     }
     wr_buf_clear(&s->rows);
     for (uint32_t k = 0; k < *n; k++) {
-        uint32_t i = t->live[k];
-        const wr_value *in = s->vals + (size_t)k * (size_t)cols, *computed = s->exprs ? wr_exprs_row(s->exprs, k) : in;
+        uint32_t i = t->rows[k].live;
+        const wr_value *in = s->vals + k * cols, *computed = s->exprs ? wr_exprs_row(s->exprs, k) : in;
         int first = at;
         bool goes_on = true;
         while (at < nfaults && faults[at].row == k) at++;
@@ -128,26 +133,37 @@ static wr_code run_stage(wr_transform *t, stage *s, const wr_slice *source, uint
             continue;
         }
         WR_TRY(encode(s, in, computed, err));
-        t->ends[out] = s->rows.n;
-        t->live[out++] = i;
+        t->rows[out].end = s->rows.n;
+        t->rows[out++].live = i;
     }
     for (uint32_t k = 0; k < out; k++) { /* the buffer has stopped moving */
-        size_t begin = k ? t->ends[k - 1] : 0;
-        t->slices[k] = wr_slice_of(s->rows.p + begin, t->ends[k] - begin);
+        size_t begin = k ? t->rows[k - 1].end : 0;
+        t->rows[k].slice = wr_slice_of(s->rows.p + begin, t->rows[k].end - begin);
     }
     *n = out;
     return WR_OK;
 }
 
+static wr_code reserve(wr_transform *t, uint32_t n, wr_err *err) {
+    if (n <= t->cap) return WR_OK;
+    passing *r = wr_realloc(t->rows, n * sizeof *r);
+    if (r) t->rows = r;
+    wr_outcome *o = wr_realloc(t->outcomes, n * sizeof *o);
+    if (o) t->outcomes = o;
+    if (!r || !o) return wr_nomem(err, "transform", n * sizeof *o);
+    t->cap = n;
+    return WR_OK;
+}
+
 wr_code wr_transform_run(wr_transform *t, const wr_slice *rows, uint32_t n, const wr_outcome **ret_outcomes, wr_err *err) {
     if (n > WR_TRANSFORM_ROWS) return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "%u rows in one call (limit %d)", n, WR_TRANSFORM_ROWS);
+    WR_TRY(reserve(t, n, err));
     for (uint32_t i = 0; i < n; i++) {
         t->outcomes[i] = (wr_outcome){.fate = WR_FATE_PASS};
-        t->live[i] = i;
-        t->slices[i] = rows[i];
+        t->rows[i] = (passing){.live = i, .slice = rows[i]};
     }
     for (int k = 0; k < t->nstages; k++) WR_TRY(run_stage(t, &t->stages[k], rows, &n, err));
-    for (uint32_t k = 0; k < n; k++) t->outcomes[t->live[k]].row = t->slices[k];
+    for (uint32_t k = 0; k < n; k++) t->outcomes[t->rows[k].live].row = t->rows[k].slice;
     *ret_outcomes = t->outcomes;
     return WR_OK;
 }

@@ -237,7 +237,12 @@ def test_a_load_with_dead_letters_survives_kills(server, db, make_weir, lake_of)
 
 def test_ddl_meets_rules(server, db, make_weir, lake_of):
     server.sql(f"CREATE TABLE {db}.t (id INT PRIMARY KEY, email VARCHAR(20), n INT)", f"INSERT INTO {db}.t VALUES (1, 'a', 1)")
-    w = make_weir(server, [rf"{db}\..*"], {"transform": {"rules": [{"table": rf"{db}\.t", "mask": {"email": "hash"}, "set": {"m": "n + 1"}}]}})
+    w = make_weir(server, [rf"{db}\..*"], {"transform": {"rules": [{"table": rf"{db}\.t", "mask": {"email": "hash", "late?": "hash"}, "set": {"m": "n + 1"}}]}})
+    w.catch_up()
+    server.sql(f"ALTER TABLE {db}.t ADD late VARCHAR(9) NOT NULL DEFAULT 'dflt'")      # old rows have it, and masked
+    w.catch_up()
+    assert lake_rows(lake_of(w), db, "t", ["id", "email", "n", "late", "m"]) == [(1, hashlib.sha256(b"a").hexdigest(), 1, hashlib.sha256(b"dflt").hexdigest(), 2)]
+    server.sql(f"ALTER TABLE {db}.t DROP late")
     w.catch_up()
     lake, sha = lake_of(w), [hashlib.sha256(s).hexdigest() for s in (b"a", b"b", b"c", b"d")]
     server.sql(f"ALTER TABLE {db}.t ADD c INT NOT NULL DEFAULT 7 AFTER id", f"INSERT INTO {db}.t VALUES (2, 8, 'b', 2)")

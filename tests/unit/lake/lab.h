@@ -59,7 +59,7 @@ static inline void lab_row(const wr_schema *s, int64_t id, const char *name, wr_
         wr_value v = {.null = i > 0 && (i > 1 || !name)};
         if (i == 0)
             v.i64 = id;
-        else if (!v.null)
+        else if (!v.null && name)
             v.s = wr_slice_str(name);
         wr_row_put(b, at, i, s->cols[i].type, &v);
     }
