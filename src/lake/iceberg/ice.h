@@ -1,7 +1,7 @@
 /* Iceberg's bytes and the catalog, below the table logic: what a table's metadata says, which files are live, and how a
  * set of edits to several tables becomes one catalog transaction. Private to lake. Sources: the Iceberg table spec (v2,
  * v3), Puffin spec, JDBC catalog.
- * @thread one at a time per object */
+ * @thread one at a time per object; wr_ice_uuid and wr_ice_location also beside a commit */
 #ifndef WEIR_LAKE_ICE_H
 #define WEIR_LAKE_ICE_H
 

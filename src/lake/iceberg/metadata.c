@@ -123,6 +123,12 @@ static wr_code check(const cJSON *doc, const char *name, int *ret_version, wr_er
     return check_snapshots(doc, name, (int)version, err);
 }
 
+static bool keep_identity(wr_ice_table *t) {
+    const char *uuid = wr_json_str(t->doc, "table-uuid"), *location = wr_json_str(t->doc, "location");
+    t->uuid = wr_strdup(uuid ? uuid : ""), t->location = location ? wr_strdup(location) : NULL;
+    return t->uuid && (t->location || !location);
+}
+
 wr_code wr_meta_parse(wr_slice text, const char *name, wr_ice_table **ret_table, wr_err *err) {
     WR_AUTO_JSON cJSON *doc = NULL;
     int version = 0;
@@ -134,6 +140,7 @@ wr_code wr_meta_parse(wr_slice text, const char *name, wr_ice_table **ret_table,
     if (!t->location_of_meta) return wr_free(t), wr_nomem(err, "table", strlen(name));
     t->doc = doc, t->format_version = version;
     doc = NULL;
+    if (!keep_identity(t)) return wr_ice_table_free(t), wr_nomem(err, "table", 256);
     *ret_table = t;
     return WR_OK;
 }
@@ -189,16 +196,15 @@ void wr_ice_table_free(wr_ice_table *t) {
     wr_free(t->ns);
     wr_free(t->name);
     wr_free(t->location_of_meta);
+    wr_free(t->uuid);
+    wr_free(t->location);
     cJSON_Delete(t->doc);
     wr_free(t);
 }
 
 /* ------------------------------------------------------------------ questions */
-const char *wr_ice_uuid(const wr_ice_table *t) {
-    const char *s = wr_json_str(t->doc, "table-uuid");
-    return s ? s : "";
-}
-const char *wr_ice_location(const wr_ice_table *t) { return wr_json_str(t->doc, "location"); }
+const char *wr_ice_uuid(const wr_ice_table *t) { return t->uuid; }
+const char *wr_ice_location(const wr_ice_table *t) { return t->location; }
 const char *wr_ice_metadata_location(const wr_ice_table *t) { return t->location_of_meta; }
 int wr_ice_format_version(const wr_ice_table *t) { return t->format_version; }
 const char *wr_ice_property(const wr_ice_table *t, const char *key) { return wr_meta_property(t->doc, key); }
@@ -512,6 +518,7 @@ wr_code wr_ice_new(const char *ns, const char *name, const char *location, int f
     int64_t schema_id = 0;
     wr_code rc =
         t->doc && set_fresh_members(t->doc, loc, format_version) ? WR_OK : wr_nomem(err, "table metadata", 4096);
+    if (rc == WR_OK && !keep_identity(t)) rc = wr_nomem(err, "table", 256);
     if (rc == WR_OK) rc = wr_meta_set_name(t, ns, name, err);
     if (rc == WR_OK) rc = wr_meta_add_schema(t->doc, schema, WR_SCHEMA_RESTARTS, -1, &schema_id, err);
     if (rc == WR_OK) rc = wr_meta_remember_schema(t->doc, WR_ICE_MAIN, schema, schema_id, err);

@@ -12,7 +12,8 @@
 struct wr_ice_table {
     char *ns, *name;        /* NULL when loaded by file */
     char *location_of_meta; /* metadata_location; NULL before the first commit */
-    cJSON *doc;
+    cJSON *doc;             /* replaced by every commit */
+    char *uuid, *location;  /* of doc, and the same for ever: writers beside a commit may look at these */
     int format_version;
 };
 
