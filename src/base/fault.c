@@ -1,5 +1,6 @@
 #include "weir/base/fault.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -18,10 +19,11 @@ typedef struct point {
     uint64_t nth;
     action act;
     uint32_t stall_ms;
-    uint64_t passed; /* atomic */
+    uint64_t passed;
 } point;
 
-bool wr_fault_armed_; /* written before threads start */
+bool wr_fault_armed_; /* atomic */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
 static point points[POINTS_MAX];
 static int npoints;
 
@@ -54,8 +56,7 @@ static bool parse_point(const char *s, size_t n, point *p) {
     return true;
 }
 
-bool wr_fault_set(const char *spec) {
-    wr_fault_armed_ = false;
+static bool set(const char *spec) {
     npoints = 0;
     while (spec && *spec) {
         size_t n = strcspn(spec, ",");
@@ -63,8 +64,15 @@ bool wr_fault_set(const char *spec) {
         npoints++;
         spec += n + (spec[n] == ',');
     }
-    wr_fault_armed_ = npoints > 0;
     return true;
+}
+
+bool wr_fault_set(const char *spec) {
+    pthread_mutex_lock(&lock);
+    bool ok = set(spec);
+    __atomic_store_n(&wr_fault_armed_, npoints > 0, __ATOMIC_RELAXED);
+    pthread_mutex_unlock(&lock);
+    return ok;
 }
 
 __attribute__((constructor)) static void parse_env(void) {
@@ -84,16 +92,19 @@ static void stall(uint32_t ms) {
 
 bool wr_fault_hit_(const char *name) {
     bool fail = false;
+    uint32_t stall_ms = 0;
+    pthread_mutex_lock(&lock);
     for (int i = 0; i < npoints; i++) {
         point *p = &points[i];
-        if (strcmp(p->name, name) != 0) continue;
-        if (__atomic_add_fetch(&p->passed, 1, __ATOMIC_RELAXED) != p->nth) continue;
+        if (strcmp(p->name, name) != 0 || ++p->passed != p->nth) continue;
         if (p->act == ACT_KILL) {
             kill(getpid(), SIGKILL);
             for (;;) pause();
         }
-        if (p->act == ACT_STALL) stall(p->stall_ms);
+        if (p->act == ACT_STALL) stall_ms += p->stall_ms;
         if (p->act == ACT_FAIL) fail = true;
     }
+    pthread_mutex_unlock(&lock);
+    if (stall_ms) stall(stall_ms);
     return fail;
 }

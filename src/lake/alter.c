@@ -29,7 +29,9 @@ static wr_code spill(rewrite *w, wr_err *err) {
     wr_sealed *o = wr_realloc(w->out, ((size_t)w->nout + 1) * sizeof *o);
     if (!o) return wr_nomem(err, "list of rewritten files", ((size_t)w->nout + 1) * sizeof *o);
     w->out = o;
-    WR_TRY(wr_table_write_rows(w->t, w->plan, w->batch, w->keys, w->index, &w->out[w->nout], err));
+    WR_AUTO char *run_path = wr_index_run_path(w->index);
+    if (!run_path) return wr_nomem(err, "index run path", 64);
+    WR_TRY(wr_table_write_rows(w->t, w->plan, w->batch, w->keys, run_path, &w->out[w->nout], err));
     w->nout++;
     wr_batch_free(w->batch);
     w->batch = NULL;
@@ -127,6 +129,7 @@ static wr_code check_alter(const wr_table *t, const wr_schema *s, bool fills, wr
 }
 
 wr_code wr_table_alter(wr_table *t, const wr_schema *schema, bool fills, wr_err *err) {
+    t->replace = false;
     WR_TRY(wr_table_open_files(t, err));
     WR_TRY(check_alter(t, schema, fills, err));
     wr_key_plan *plan;
@@ -147,6 +150,7 @@ wr_code wr_table_alter(wr_table *t, const wr_schema *schema, bool fills, wr_err 
 
 /* ------------------------------------------------------------------ rows */
 wr_code wr_table_truncate(wr_table *t, wr_err *err) {
+    t->replace = false;
     WR_TRY(wr_table_open_files(t, err));
     WR_TRY(wr_table_reserve_gone(t, t->nfiles * 2, err));
     wr_table_drop_batch(t);
@@ -176,6 +180,7 @@ static wr_code prefix_row(void *ctx, uint64_t pos, wr_slice row, wr_err *err) {
 wr_code wr_table_delete_prefix(wr_table *t, const char *const *vals, int n, wr_err *err) {
     if (n < 1 || n > PREFIX_MAX || n > t->schema->ncols)
         return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "a prefix of %d columns", n);
+    t->replace = false;
     int cols[PREFIX_MAX];
     wr_column pc[PREFIX_MAX];
     for (int i = 0; i < n; i++) {

@@ -112,6 +112,7 @@ static wr_code gather(wr_table *t, table_edit *e, wr_ice_edit *out, wr_err *err)
         .schema = t->schema_dirty ? t->schema : NULL,
         .set_current_schema = !t->loading,
         .publish = t->publish,
+        .replace = t->replace,
         .show = t->loading && t->shown && t->lake->show_loads && !t->publish,
         .create = t->create,
         .new_ns = t->rename_dirty ? t->ns : NULL,
@@ -144,7 +145,7 @@ static void adopt(table_edit *e) {
         wr_free(t->load_info);
         t->load_info = NULL;
     }
-    t->create = t->schema_dirty = t->rename_dirty = t->restart = t->publish = t->touched = t->load_dirty = false;
+    t->create = t->schema_dirty = t->rename_dirty = t->restart = t->publish = t->touched = t->load_dirty = t->replace = false;
 }
 
 static bool needs_commit(const wr_table *t) { return t->touched || t->create; }

@@ -192,6 +192,8 @@ wr_code wr_lake_open(const wr_lake_options *o, wr_state *state, wr_engine *engin
     l->index_dir = wr_strdup(o->index_dir);
     l->format_version = o->format_version ? o->format_version : 3;
     l->show_loads = o->show_loads;
+    l->compact_bytes = o->compact_bytes ? o->compact_bytes : 32u << 20;
+    l->compact_files = o->compact_files ? o->compact_files : 8;
     l->file_bytes = o->file_bytes ? o->file_bytes : 48u << 20;
     l->pending_bytes = o->pending_bytes ? o->pending_bytes : 96u << 20;
     l->snapshots_min = o->snapshots_min ? o->snapshots_min : 300;
@@ -217,6 +219,7 @@ wr_code wr_lake_open(const wr_lake_options *o, wr_state *state, wr_engine *engin
 
 void wr_lake_close(wr_lake *l) {
     if (!l) return;
+    wr_compaction_cancel(l, NULL);
     for (int i = 0; i < l->ntables; i++) wr_table_free(l->tables[i]);
     for (int i = 0; i < l->ndropped; i++) wr_table_free(l->dropped[i].table);
     wr_free(l->tables), wr_free(l->dropped);

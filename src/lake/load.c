@@ -76,7 +76,7 @@ wr_code wr_table_load_begin(wr_table *t, const wr_schema *schema, const char *in
     t->load_info = WR_STEAL(b.info), t->schema = ref, t->plan = WR_STEAL(b.plan);
     t->pending = WR_STEAL(b.pending), t->by_path = WR_STEAL(b.by_path), t->index = WR_STEAL(b.index);
     t->loading = t->restart = t->load_dirty = t->touched = t->schema_dirty = true;
-    t->publish = false;
+    t->publish = t->replace = false;
     t->shown = shown;
     t->opened = true; /* empty by definition: nothing to read from the catalog */
     return WR_OK;
@@ -150,7 +150,9 @@ wr_code wr_load_writer_seal(wr_load_writer *w, wr_err *err) {
     wr_sealed *more = wr_realloc(w->files, ((size_t)w->nfiles + 1) * sizeof *more);
     if (!more) return wr_nomem(err, "sealed files", (w->nfiles + 1) * sizeof *more);
     w->files = more;
-    WR_TRY(wr_table_write_rows(w->t, w->t->plan, w->batch, w->keys, w->t->index, &w->files[w->nfiles], err));
+    WR_AUTO char *run_path = wr_index_run_path(w->t->index);
+    if (!run_path) return wr_nomem(err, "index run path", 64);
+    WR_TRY(wr_table_write_rows(w->t, w->t->plan, w->batch, w->keys, run_path, &w->files[w->nfiles], err));
     w->nfiles++;
     reset(w); /* only now: a failed seal can be tried again */
     return WR_OK;

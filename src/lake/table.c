@@ -67,6 +67,7 @@ void wr_table_forget_content(wr_table *t) {
 
 void wr_table_free(wr_table *t) {
     if (!t) return;
+    wr_compaction_cancel(t->lake, t);
     wr_table_forget_content(t);
     wr_free(t->gone);
     for (uint32_t i = 0; i < t->nsealed; i++) wr_ice_file_free(t->sealed[i].file), wr_run_free(t->sealed[i].run, true);
@@ -207,12 +208,10 @@ static wr_code write_file(wr_table *t, const wr_batch *batch, wr_ice_file **ret_
     return WR_OK;
 }
 
-wr_code wr_table_write_rows(wr_table *t, const wr_key_plan *plan, wr_batch *batch, const wr_key *keys, wr_index *index,
-                            wr_sealed *ret, wr_err *err) {
+wr_code wr_table_write_rows(wr_table *t, const wr_key_plan *plan, wr_batch *batch, const wr_key *keys,
+                            const char *run_path, wr_sealed *ret, wr_err *err) {
     uint32_t rows = wr_batch_rows(batch), live = wr_batch_live_rows(batch), n = 0;
-    WR_AUTO char *run_path = index ? wr_index_run_path(index) : NULL;
     wr_sealed s = {0};
-    if (index && !run_path) return wr_nomem(err, "index run path", 64);
     WR_TRY(write_file(t, batch, &s.file, err));
     WR_AUTO wr_run_entry *entries = wr_malloc((size_t)live * sizeof *entries);
     if (!entries) return wr_ice_file_free(s.file), wr_nomem(err, "index run", (size_t)live * sizeof *entries);
@@ -230,8 +229,10 @@ wr_code wr_table_flush(wr_table *t, wr_err *err) {
     if (!wr_batch_live_rows(t->batch)) return wr_table_drop_batch(t), WR_OK;
     wr_sealed s;
     uint32_t no;
+    WR_AUTO char *run_path = wr_index_run_path(t->index);
+    if (!run_path) return wr_nomem(err, "index run path", 64);
     WR_TRY(wr_index_reserve(t->index, err));
-    WR_TRY(wr_table_write_rows(t, t->plan, t->batch, wr_pending_keys(t->pending), t->index, &s, err));
+    WR_TRY(wr_table_write_rows(t, t->plan, t->batch, wr_pending_keys(t->pending), run_path, &s, err));
     wr_code rc = wr_table_add_file(t, s.file, false, &no, err);
     if (rc != WR_OK) return wr_ice_file_free(s.file), wr_run_free(s.run, true), rc;
     wr_run_bind(s.run, 0, no);
@@ -308,6 +309,7 @@ static wr_code replace_rows(wr_table *t, wr_apply_mode mode, wr_op op, wr_slice 
 
 wr_code wr_table_apply(wr_table *t, wr_apply_mode mode, wr_op op, wr_slice before, wr_slice after, wr_err *err) {
     if (!t->opened) WR_TRY(wr_table_open_files(t, err));
+    t->replace = false;
     wr_code rc = replace_rows(t, mode, op, before, after, err);
     recount(t);
     if (rc != WR_OK) return wr_err_in(err, "lake table %s.%s", t->ns, t->name);
@@ -337,6 +339,8 @@ wr_code wr_table_get_health(wr_table *t, wr_table_health *ret, wr_err *err) {
                          .inserts = t->inserts,
                          .updates = t->updates,
                          .deletes = t->deletes,
+                         .compactions = t->compactions,
+                         .compacted_bytes = t->compacted_bytes,
                          .loading = t->loading};
     int64_t head = wr_ice_ref(t->ice, WR_ICE_MAIN), content = t->loading ? wr_ice_ref(t->ice, WR_ICE_LOAD) : head;
     if (head >= 0) h.committed_us = wr_ice_snapshot_time_us(t->ice, head);

@@ -60,6 +60,11 @@ struct wr_table {
     uint32_t nsealed, sealed_cap;
 
     uint64_t anomalies, inserts, updates, deletes;
+
+    /* compaction */
+    bool replace;              /* what the next commit does is only to put files in the place of others */
+    int64_t compact_after_us;  /* monotonic; not looked at before */
+    uint64_t compactions, compacted_bytes;
 };
 
 /* Tables that leave with the next commit. ASIDE: a kept table makes room for its name; the wr_table is a shell with ice
@@ -88,6 +93,11 @@ struct wr_lake {
     int ndropped;           /* until the next commit */
     uint64_t offset;        /* of the last commit */
     uint64_t pending_total; /* bytes waiting in all batches */
+    struct wr_compaction *compaction; /* under way; NULL = none */
+    uint64_t compact_bytes;    /* memory of one job's rows */
+    int compact_files;
+    int64_t compact_next_us;   /* monotonic; none is begun before */
+    int compact_from;          /* table to look at first */
     bool unknown;           /* the outcome of a commit is not known: only opening anew tells */
 };
 
@@ -107,10 +117,10 @@ wr_code wr_table_kill_all(wr_table *t, uint32_t no, const roaring_bitmap_t *rows
 static inline bool wr_file_dead(const wr_data_file *f, uint32_t row) {
     return f->bits && f->bits[row / 64] >> (row % 64) & 1;
 }
-/* A data file of the batch's live rows, and its run (persisted when `index` is given): keys[i] belongs to the batch's
+/* A data file of the batch's live rows, and its run (persisted at run_path): keys[i] belongs to the batch's
  * row i. @thread any */
-wr_code wr_table_write_rows(wr_table *t, const wr_key_plan *plan, wr_batch *batch, const wr_key *keys, wr_index *index,
-                            wr_sealed *ret, wr_err *err);
+wr_code wr_table_write_rows(wr_table *t, const wr_key_plan *plan, wr_batch *batch, const wr_key *keys,
+                            const char *run_path, wr_sealed *ret, wr_err *err);
 char *wr_table_index_dir(const wr_table *t); /* owned; NULL = no memory */
 
 /* open.c */
@@ -118,6 +128,10 @@ wr_code wr_table_open_files(wr_table *t, wr_err *err); /* loads live files, dele
 /* An index of all live files under this schema: from runs on disk that fit, the rest from the files' key columns. */
 wr_code wr_table_build_index(wr_table *t, const wr_schema *schema, const wr_key_plan *plan, wr_index **ret_index,
                              wr_err *err);
+
+/* compact.c */
+typedef struct wr_compaction wr_compaction;
+void wr_compaction_cancel(wr_lake *l, const wr_table *t); /* waits for the worker; t NULL = whosever it is */
 
 /* load.c */
 wr_code wr_table_take_sealed(wr_table *t, wr_err *err); /* load_lock held by the caller */

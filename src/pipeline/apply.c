@@ -167,10 +167,17 @@ static wr_code mark_due(wr_pipeline *p, const target *t, bool due, wr_err *err) 
     return wr_state_set(p->state, key, due ? "1" : "", err);
 }
 
+/* Takes what a compaction has made, in a commit of its own; begins the next. */
+static wr_code govern(wr_pipeline *p, bool wait, wr_err *err) {
+    bool changed;
+    WR_TRY(wr_lake_govern(p->lake, wait, &changed, err));
+    return changed ? wr_lake_commit(p->lake, p->offset, &p->pos, p->event_us, err) : WR_OK;
+}
+
 wr_code wr_apply_commit(wr_pipeline *p, wr_err *err) {
     p->next_commit_us = wr_mono_us() + p->o.commit_every_us;
     WR_TRY(wr_shape_flush(p, err));
-    if (p->offset == p->committed_offset && !wr_lake_dirty(p->lake)) return WR_OK;
+    if (p->offset == p->committed_offset && !wr_lake_dirty(p->lake)) return govern(p, false, err);
     WR_TRY(wr_lake_commit(p->lake, p->offset, &p->pos, p->event_us, err));
     if (WR_FAULT("pipeline.after_commit")) return wr_fail(err, WR_E_IO, WR_RETRY_SOON, "injected: after commit");
     for (int i = 0; i < p->ntargets; i++)
@@ -189,7 +196,8 @@ wr_code wr_apply_commit(wr_pipeline *p, wr_err *err) {
     p->committed_event_us = p->event_us;
     p->committed_at_us = wr_now_us();
     pthread_mutex_unlock(&p->lock_mu);
-    return wr_queue_release(p->queue, p->offset, err);
+    WR_TRY(wr_queue_release(p->queue, p->offset, err));
+    return govern(p, false, err);
 }
 
 /* ------------------------------------------------------------------ changes */
@@ -678,7 +686,7 @@ static wr_code loop(wr_pipeline *p, wr_queue_reader *r, const wr_pos *until, wr_
         /* a transaction that was begun is finished: the commit in hand */
         if (p->stop && !p->in_tx) return wr_apply_commit(p, err);
         if (until && !p->in_tx && p->offset == p->committed_offset && !busy(p) && wr_pos_cmp(&p->pos, until) >= 0 && all_joined(p)) {
-            if (!due_until(p, until)) return WR_OK;
+            if (!due_until(p, until)) return govern(p, true, err);
             WR_TRY(load_due(p, true, err));
             continue;
         }

@@ -48,6 +48,7 @@ void wr_status_tables(wr_pipeline *p) {
         cJSON_AddStringToObject(o, "state", state_text(t));
         add_u64(o, "rows", h.rows), add_u64(o, "files", h.data_files), add_u64(o, "bytes", h.data_bytes), add_u64(o, "deleted_rows", h.deleted_rows);
         add_u64(o, "inserts", h.inserts), add_u64(o, "updates", h.updates), add_u64(o, "deletes", h.deletes), add_u64(o, "anomalies", h.anomalies);
+        add_u64(o, "compactions", h.compactions), add_u64(o, "compacted_bytes", h.compacted_bytes);
         if (!t->merged && t->nmembers && !t->members[0]->schema->nkey) cJSON_AddBoolToObject(o, "no_key", true);
         uint64_t nulled = 0;
         for (int k = 0; k < t->nmembers; k++) {

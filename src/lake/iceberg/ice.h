@@ -137,6 +137,7 @@ typedef struct wr_ice_edit {
     const char *const *prop_keys, *const *prop_vals;
     int nprops;
     bool publish;                  /* after this edit main = the new head of `ref`, and the load branch is removed */
+    bool replace;                  /* the new snapshot holds what its parent holds, in other files */
     bool show;                     /* main = the new head of `ref`, which stays */
     bool no_snapshot;              /* only schema/properties/refs change (publish without new files) */
     const char *new_ns, *new_name; /* rename; NULL = as it is */

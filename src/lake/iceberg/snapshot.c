@@ -393,6 +393,7 @@ static int64_t parent_total(const builder *b, int64_t parent_id, const char *key
 
 static const char *operation(const builder *b) {
     const tally *a = &b->added, *g = &b->gone;
+    if (b->edit->replace) return "replace";
     if (a->files[1] == 0 && g->files[0] == 0 && g->files[1] == 0 && !b->edit->restart_ref) return "append";
     if (a->files[0] == 0 && !b->edit->restart_ref) return "delete";
     return "overwrite";

@@ -81,6 +81,7 @@ static void run(int version, uint64_t seed, uint64_t ops, bool faults) {
                                          "io.sync",
                                          "io.write.nospc",
                                          "state.commit",
+                                         "lake.compact",
                                          "parquet_write"};
     world w;
     begin(&w, version, seed);
@@ -118,7 +119,8 @@ static void run(int version, uint64_t seed, uint64_t ops, bool faults) {
     w_compare(&w), w_check_health(&w);
     w_close(&w);
     judge(&w);
-    print_message("  %d commits, %d failures, offset %llu\n", commits, failures, (unsigned long long)w.offset);
+    print_message("  %d commits, %d failures, %d compactions, offset %llu\n", commits, failures, w.compactions, (unsigned long long)w.offset);
+    assert_true(ops < 2000 || w.compactions > 0);
     w_free(&w);
 }
 
@@ -185,6 +187,7 @@ static void kills(int version, uint64_t seed, int rounds) {
                                          "io.write.torn",
                                          "io.sync",
                                          "state.commit",
+                                         "lake.compact",
                                          "parquet_write"};
     world w;
     begin(&w, version, seed);

@@ -79,6 +79,7 @@ typedef struct w_table {
 
 typedef struct world {
     uint64_t rng, seed, ops;
+    int compactions;
     uint64_t offset, attempt; /* of the last commit; of the one that was tried last */
     uint64_t *shared;         /* where a child tells its parent `offset`, NULL = nobody */
     uint64_t stop_at;         /* a world without a lake: commits after this offset are not made; 0 = all are */
@@ -185,6 +186,8 @@ static inline void w_open(world *w) {
                          .format_version = w->version,
                          .file_bytes = 40000,
                          .pending_bytes = 90000,
+                         .compact_files = 3,
+                         .compact_bytes = 60000,
                          .snapshots_min = 5,
                          .snapshots_max = 9};
     assert_ok(wr_lake_open(&o, w->state, w->engine, &w->lake, err));
@@ -345,7 +348,13 @@ static inline void w_commit(world *w) {
         wr_err e = WR_ERR_INIT;
         if (wr_lake_commit(w->lake, w->attempt, &pos, 1700000000000000, &e) == WR_OK) w->failed = false;
     }
-    if (!w->failed) w_adopt(w);
+    if (w->failed) return;
+    w_adopt(w);
+    bool wait = w_below(w, 3) == 0, changed = false;
+    LAKE(w, wr_lake_govern(w->lake, wait, &changed, err));
+    if (!changed || w->failed) return;
+    w->compactions++;
+    LAKE(w, wr_lake_commit(w->lake, w->offset, &pos, 1700000000000000, err));
 }
 
 /* What the catalog says is where it goes on. The lake is open; `now` is of the time of the attempt. */

@@ -30,6 +30,8 @@ typedef struct wr_lake_options { /* zero means default */
     bool show_loads;           /* a table whose main never had content shows what its load has so far */
     uint64_t file_bytes;       /* a pending batch above this size (memory) is written out before the commit: 48 MiB */
     uint64_t pending_bytes;    /* the same over all tables together: 96 MiB, largest first */
+    uint64_t compact_bytes;    /* memory of the rows of one compaction: 32 MiB */
+    int compact_files;         /* files of one size class that are worth one: 8 */
     /* Snapshots leave a table, and with them the files that only they needed, when they are older than snapshot_age_us and not among the newest
      * snapshots_min; with more than snapshots_max also the young ones, for each makes every commit dearer. */
     int snapshots_min;         /* 300 */
@@ -112,6 +114,10 @@ wr_code wr_table_publish(wr_table *t, wr_err *err);
  * closing and opening the lake, whose progress then says from where to apply again. Opening takes in what others committed. Nothing to write
  * and the same offset: does nothing. Nothing to write and a new offset: only progress moves (cheap). */
 wr_code wr_lake_commit(wr_lake *l, uint64_t offset, const wr_pos *pos, int64_t event_time_us, wr_err *err);
+/* Small files and files of which much is deleted become one, beside the applying thread: takes the result of what was begun before (wait: even if that takes a
+ * while), else begins the next job when there is one. changed: commit again, at the same offset, before anything else is applied. Right after a commit. An error is one of
+ * the applying thread's, as in wr_table_apply; a failed job is only logged. */
+wr_code wr_lake_govern(wr_lake *l, bool wait, bool *ret_changed, wr_err *err);
 bool wr_lake_dirty(const wr_lake *l);         /* something would be written */
 uint64_t wr_lake_pending_bytes(const wr_lake *l);
 
@@ -122,6 +128,7 @@ typedef struct wr_table_health {
     uint64_t rows, data_files, data_bytes, delete_files, deleted_rows, snapshots;
     uint64_t anomalies;          /* since open: rows that were missing or already there outside a replay */
     uint64_t inserts, updates, deletes; /* applied since open */
+    uint64_t compactions, compacted_bytes; /* since open: jobs, and what they wrote */
     int64_t committed_us;        /* time of the newest snapshot, 0 = none */
     bool loading;
 } wr_table_health;

@@ -7,7 +7,7 @@
 extern bool wr_fault_armed_;
 bool wr_fault_hit_(const char *name);
 /* true when the point must fail now. */
-#define WR_FAULT(name) (__builtin_expect(wr_fault_armed_, 0) && wr_fault_hit_(name))
+#define WR_FAULT(name) (__builtin_expect(__atomic_load_n(&wr_fault_armed_, __ATOMIC_RELAXED), 0) && wr_fault_hit_(name))
 /* For tests: replaces what is in force by `spec` (the same text; NULL = nothing). False when it is malformed, and then
  * nothing is in force. @thread before others start */
 bool wr_fault_set(const char *spec);
