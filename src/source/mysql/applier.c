@@ -5,6 +5,7 @@
 #include "cascade.h"
 #include "payload.h"
 #include "rows.h"
+#include "savepoint.h"
 #include "value.h"
 #include "weir/base/clock.h"
 #include "weir/base/map.h"
@@ -15,11 +16,16 @@
 /* TABLE_MAPs remembered; a server with more open tables than this makes them be looked up again. */
 #define TABLES_MAX 65536
 
+/* Whether ROLLBACK undoes changes of a table. */
+typedef enum undoing { UNDONE_YES = 0, UNDONE_NO, UNDONE_UNKNOWN } undoing;
+
 /* What a table id stands for at the moment. */
 typedef struct table {
     wr_row_plan *plan;   /* NULL: not captured, passed over */
     wr_cascade_table *cause; /* not captured, and changes of its rows reach captured tables */
-    bool transactional;
+    undoing undoing;
+    uint64_t group;      /* in which it last had rows */
+    const wr_my_table *def; /* with a plan: borrowed as by that */
     size_t n;
     uint8_t identity[];  /* the map's bytes: an id whose map has changed is looked up again */
 } table;
@@ -40,9 +46,15 @@ struct wr_applier {
     wr_xid xid;
     bool standalone, skip_statement; /* MariaDB */
     bool given;             /* something went to the sink since the last commit */
-    bool rows_transactional, rows_other;
-    uint64_t rows, savepoint_rows;
-    bool savepoint;
+    bool rows_transactional, rows_other, rows_unknown;
+    uint64_t group_no;
+    uint64_t group_at;      /* where it begins */
+    uint64_t again_at;      /* where the one begins that is read a second time */
+    uint32_t nested;        /* events of a TRANSACTION_PAYLOAD so far */
+    uint64_t changes;       /* events with rows that may be undone */
+    wr_savepoints *savepoints;
+    bool second;            /* reading it a second time: savepoints has what was undone */
+    wr_u64map *doubted;     /* captured tables of which it was told that what was undone is not certain */
     int64_t commit_us;      /* MySQL's GTID event, else 0 */
 
     wr_gtid_set *set;       /* NULL: not known, so positions carry none */
@@ -90,7 +102,9 @@ wr_code wr_applier_new(const wr_applier_env *env, const wr_pos *from, wr_applier
     a->env = *env;
     memcpy(a->file, from->file, sizeof a->file);
     a->offset = from->offset;
-    wr_code rc = forget_tables(a) ? WR_OK : wr_nomem(err, "stream", 0);
+    a->savepoints = wr_savepoints_new();
+    a->doubted = wr_u64map_new();
+    wr_code rc = a->savepoints && a->doubted && forget_tables(a) ? WR_OK : wr_nomem(err, "stream", 0);
     if (rc == WR_OK && env->gtid && from->gtid_set) {
         rc = wr_gtid_set_parse(env->flavor, from->gtid_set, &a->set, err);
         a->set_changed = true;
@@ -104,6 +118,8 @@ void wr_applier_free(wr_applier *a) {
     if (!a) return;
     if (a->tables) wr_u64map_free(a->tables, table_free);
     wr_cascades_free(a->cascades);
+    wr_savepoints_free(a->savepoints);
+    if (a->doubted) wr_u64map_free(a->doubted, NULL);
     wr_gtid_set_free(a->set);
     wr_buf_free(&a->set_text);
     wr_buf_free(&a->scratch);
@@ -163,8 +179,10 @@ wr_code wr_applier_idle(wr_applier *a, wr_err *err) {
 
 static void group_clear(wr_applier *a) {
     a->group = GROUP_NONE;
-    a->xa = a->standalone = a->skip_statement = a->rows_transactional = a->rows_other = a->savepoint = a->gtid_pending = false;
-    a->rows = a->savepoint_rows = 0;
+    a->xa = a->standalone = a->skip_statement = a->rows_transactional = a->rows_other = a->rows_unknown = a->gtid_pending = a->second = false;
+    a->changes = 0;
+    a->group_no++;
+    wr_savepoints_clear(a->savepoints);
     a->commit_us = 0;
     if (a->cascades) wr_cascades_next(a->cascades);
 }
@@ -201,8 +219,56 @@ static wr_code take_gtid(wr_applier *a, wr_err *err) {
 
 static int64_t event_time(const wr_applier *a) { return a->commit_us ? a->commit_us : (int64_t)a->ev.timestamp * 1000000; }
 
+typedef struct names { wr_buf text; uint64_t group; int n; } names;
+
+static void name_table(void *ctx, uint64_t id, void *value) {
+    names *l = ctx;
+    const table *t = value;
+    if (!t->plan || t->group != l->group || ++l->n > 8) return;
+    if (l->n == 8) wr_buf_printf(&l->text, ", ...");
+    else wr_buf_printf(&l->text, "%s%s.%s", l->n > 1 ? ", " : "", t->def->db, t->def->name);
+}
+
+/* To an error about what was undone: which tables are concerned, and the way out. */
+__attribute__((cold, noinline)) static wr_code undoing_failed(wr_applier *a, wr_err *err) {
+    names l = {.group = a->group_no};
+    wr_u64map_each(a->tables, name_table, &l);
+    wr_code rc = wr_err_in(err, "a transaction that was rolled back in part; it changes %s", l.n && wr_buf_cstr(&l.text) ? (char *)l.text.p : "no captured table");
+    wr_err_cure(err, "these tables must be read again from a position behind this transaction: exclude them, start, wait until the stream is past it, and take them in again");
+    wr_buf_free(&l.text);
+    return rc;
+}
+
+/* What was undone of the transaction is known now: it is read once more, without that. */
+static wr_code read_again(wr_applier *a, wr_err *err) {
+    wr_pos at = {.offset = a->group_at};
+    memcpy(at.file, a->file, sizeof at.file);
+    if (!a->env.again) {
+        wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "it would have to be read a second time, and here that cannot be done");
+        return undoing_failed(a, err);
+    }
+    wr_savepoints *undone = a->savepoints;
+    if (!(a->savepoints = wr_savepoints_new())) return a->savepoints = undone, wr_nomem(err, "savepoints", 0);
+    wr_code rc = give_up(a, err);
+    wr_savepoints_free(a->savepoints);
+    a->savepoints = undone;
+    WR_TRY(rc);
+    a->second = true;
+    a->offset = a->again_at = at.offset;
+    if (a->set && a->set_changed) {
+        WR_TRY(wr_gtid_set_print(a->set, &a->set_text, err));
+        if (!wr_buf_cstr(&a->set_text)) return wr_nomem(err, "GTID set", a->set_text.n);
+        a->set_changed = false;
+    }
+    at.gtid_set = a->set ? (char *)a->set_text.p : NULL;
+    return a->env.again(a->env.ctx, &at, err);
+}
+
+static bool must_read_again(const wr_applier *a) { return !a->second && wr_savepoints_any(a->savepoints); }
+
 /* The transaction at hand is complete. */
 static wr_code commit_group(wr_applier *a, wr_err *err) {
+    if (must_read_again(a)) return read_again(a, err);
     int64_t us = event_time(a);
     if (!a->searching) {
         WR_TRY(take_gtid(a, err));
@@ -279,6 +345,8 @@ static wr_code xa_begin(wr_applier *a, const wr_xid *xid, wr_err *err) {
     return wr_xa_spool_begin(a->env.spool, xid, err);
 }
 
+static wr_place place_now(const wr_applier *a) { return (wr_place){.offset = a->offset, .nested = a->nested}; }
+
 static void position_now(const wr_applier *a, wr_pos *pos) {
     *pos = (wr_pos){.offset = a->offset};
     memcpy(pos->file, a->file, sizeof pos->file);
@@ -295,6 +363,7 @@ static wr_code on_xa_prepare(wr_applier *a, wr_err *err) {
         if (a->given) return wr_fail(err, WR_E_DECODE, WR_RETRY_NO, "XA PREPARE at the end of a transaction that did not begin with XA START");
         WR_TRY(xa_begin(a, &x.xid, err));
     }
+    if (must_read_again(a)) return read_again(a, err);
     if (a->xa && x.one_phase) {
         uint64_t rows = 0;
         if (a->searching) wr_xa_spool_discard(a->env.spool);
@@ -334,6 +403,7 @@ static wr_code on_xa_commit(wr_applier *a, wr_slice sql, wr_err *err) {
     if (!a->env.spool) return wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "an XA transaction, and there is no spool folder for it");
     /* "XA COMMIT ... ONE PHASE" as text: its rows are in this very group */
     if (a->xa && wr_xid_eq(&xid, &a->xid)) {
+        if (must_read_again(a)) return read_again(a, err);
         uint64_t rows = 0;
         WR_TRY(wr_xa_spool_one_phase(a->env.spool, give_change, a, &rows, err));
         WR_TRY(unseen_rows(a, NULL, WR_OP_DELETE, err));
@@ -358,12 +428,12 @@ static wr_code on_xa_commit(wr_applier *a, wr_slice sql, wr_err *err) {
 /* ------------------------------------------------------------------ statements */
 static wr_code on_rollback(wr_applier *a, wr_err *err) {
     /* A replica undoes the changes of transactional tables and keeps the others. The servers keep both kinds apart, in groups of
-     * their own; one that has both and ends so cannot be told apart any more. */
-    if (a->rows_transactional && a->rows_other) {
-        wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "a transaction with changes of transactional and other tables ends with ROLLBACK");
-        return wr_err_cure(err, "read the tables with an engine other than InnoDB again, or exclude them");
+     * their own; only a function called by CREATE TABLE ... SELECT mixes them (MariaDB). */
+    if (!a->second && (a->rows_other || a->rows_unknown) && (a->rows_transactional || a->rows_unknown)) {
+        WR_TRY(wr_savepoints_rollback(a->savepoints, place_now(a), err));
+        return read_again(a, err);
     }
-    if (a->rows_other) return commit_group(a, err);
+    if (a->rows_other || a->rows_unknown) return commit_group(a, err);
     int64_t us = event_time(a);
     if (!a->searching) WR_TRY(take_gtid(a, err));
     a->gtid_pending = false;
@@ -413,16 +483,9 @@ static wr_code apply_statement(wr_applier *a, const wr_ev_query *q, wr_err *err)
     case WR_STMT_COMMIT: return commit_group(a, err);
     case WR_STMT_ROLLBACK: return on_rollback(a, err);
     case WR_STMT_SAVEPOINT:
-        if (!a->savepoint) a->savepoint_rows = a->rows;
-        a->savepoint = true;
-        return WR_OK;
-    case WR_STMT_ROLLBACK_TO:
-        /* In row format the server cuts its cache instead; the statement is there only when something of another table had to stay. */
-        if (!a->savepoint || a->rows != a->savepoint_rows) {
-            wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "a ROLLBACK TO SAVEPOINT behind changes of captured tables");
-            return wr_err_cure(err, "read the tables of that transaction again, from a position behind it");
-        }
-        return WR_OK;
+    case WR_STMT_ROLLBACK_TO: /* those that wr_savepoint_parse knows never come here */
+        wr_fail(err, WR_E_DECODE, WR_RETRY_NO, "no savepoint's name in: %.*s", (int)(q->sql.n > 200 ? 200 : q->sql.n), (const char *)q->sql.p);
+        return undoing_failed(a, err);
     case WR_STMT_XA_START:
         WR_TRY(xid_of_statement(q->sql, &xid, err));
         a->group = GROUP_BEGUN;
@@ -445,6 +508,37 @@ static wr_code apply_statement(wr_applier *a, const wr_ev_query *q, wr_err *err)
     return a->group == GROUP_BEGUN ? WR_OK : commit_group(a, err);
 }
 
+/* ------------------------------------------------------------------ savepoints */
+static wr_code same_savepoint(void *ctx, wr_slice x, wr_slice y, bool *ret, wr_err *err) {
+    wr_applier *a = ctx;
+    MYSQL *m = NULL;
+    if (a->env.connection) WR_TRY(a->env.connection(a->env.ctx, &m, err));
+    if (!m) return wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "whether savepoint %.*s is %.*s for the server cannot be asked", (int)x.n, (const char *)x.p, (int)y.n, (const char *)y.p);
+    WR_AUTO_BUF wr_buf q = WR_BUF_INIT;
+    wr_buf_printf(&q, "SELECT _utf8mb4 x'");
+    for (size_t i = 0; i < x.n; i++) wr_buf_printf(&q, "%02x", x.p[i]);
+    wr_buf_printf(&q, "' = _utf8mb4 x'");
+    for (size_t i = 0; i < y.n; i++) wr_buf_printf(&q, "%02x", y.p[i]);
+    wr_buf_printf(&q, "' COLLATE utf8mb4_general_ci");
+    if (!wr_buf_cstr(&q)) return wr_nomem(err, "a query", q.n);
+    WR_AUTO char *is = NULL;
+    WR_TRY(wr_my_scalar(m, &is, err, "%s", (char *)q.p));
+    *ret = is && strcmp(is, "1") == 0;
+    return WR_OK;
+}
+
+/* *ret_done: the statement was one. */
+static wr_code on_savepoint(wr_applier *a, wr_slice sql, bool *ret_done, wr_err *err) {
+    WR_AUTO_BUF wr_buf name = WR_BUF_INIT;
+    wr_savepoint_word w = sql.n > 9 && (sql.p[0] == 'S' || sql.p[0] == 'R' || sql.p[0] == 's' || sql.p[0] == 'r') ? wr_savepoint_parse(sql, &name) : WR_SP_NONE;
+    *ret_done = w != WR_SP_NONE;
+    if (w == WR_SP_NONE || a->second) return WR_OK;
+    WR_TRY(wr_buf_check(&name, "savepoint", err));
+    wr_code rc = w == WR_SP_SET ? wr_savepoints_set(a->savepoints, wr_buf_view(&name), place_now(a), a->changes, err)
+                                : wr_savepoints_rollback_to(a->savepoints, wr_buf_view(&name), place_now(a), a->changes, same_savepoint, a, err);
+    return rc == WR_E_UNSUPPORTED || rc == WR_E_LIMIT ? undoing_failed(a, err) : rc;
+}
+
 /* While searching only what begins and ends transactions matters. */
 static wr_code search_statement(wr_applier *a, const wr_ev_query *q, wr_err *err) {
     wr_xid xid;
@@ -463,15 +557,55 @@ static wr_code on_query(wr_applier *a, wr_err *err) {
     if (is_word(q.sql, "COMMIT")) return commit_group(a, err);
     if (is_word(q.sql, "ROLLBACK")) return on_rollback(a, err);
     if (a->skip_statement) return commit_group(a, err); /* half of a two-phase ALTER */
+    bool done;
+    WR_TRY(on_savepoint(a, q.sql, &done, err));
+    if (done) return WR_OK;
     return a->searching ? search_statement(a, &q, err) : apply_statement(a, &q, err);
 }
 
 /* ------------------------------------------------------------------ rows */
-static bool is_transactional(const wr_my_table *t) {
-    static const char *const others[] = {"MyISAM", "Aria", "MEMORY", "HEAP", "CSV", "ARCHIVE", "MRG_MyISAM", "MERGE", "S3", "BLACKHOLE"};
-    for (size_t i = 0; t->engine && i < sizeof others / sizeof others[0]; i++)
-        if (strcasecmp(t->engine, others[i]) == 0) return false;
-    return true;
+/* By the engine's name. A table made without one is taken for one of InnoDB: where an event can be undone at all, the servers log changes of other engines in groups
+ * of their own. */
+static undoing undoing_of(const wr_my_table *t) {
+    static const char *const yes[] = {"InnoDB", "XtraDB", "RocksDB", "TokuDB", "ndbcluster", "NDB"};
+    static const char *const no[] = {"MyISAM", "Aria", "MEMORY", "HEAP", "CSV", "ARCHIVE", "MRG_MyISAM", "MERGE", "S3", "BLACKHOLE"};
+    if (!t->engine) return UNDONE_YES;
+    for (size_t i = 0; i < sizeof yes / sizeof yes[0]; i++)
+        if (strcasecmp(t->engine, yes[i]) == 0) return UNDONE_YES;
+    for (size_t i = 0; i < sizeof no / sizeof no[0]; i++)
+        if (strcasecmp(t->engine, no[i]) == 0) return UNDONE_NO;
+    return UNDONE_UNKNOWN;
+}
+
+/* Whether these rows of t were undone is not certain: it must be read again. */
+static wr_code doubt(wr_applier *a, const table *t, wr_err *err) {
+    if (a->xa || !a->env.sink->stale) {
+        wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "whether the server undid these rows of %s.%s cannot be told from the binlog (%s)", t->def->db, t->def->name,
+                t->undoing == UNDONE_UNKNOWN ? "its engine is not known here" : "a savepoint's name was set twice, which means another thing in triggers and functions");
+        return undoing_failed(a, err);
+    }
+    if (wr_u64map_get(a->doubted, t->def->id)) return WR_OK;
+    if (!wr_u64map_put(a->doubted, t->def->id, a)) return wr_nomem(err, "tables", 0);
+    char why[1024];
+    snprintf(why, sizeof why, "a transaction that ends behind %s:%" PRIu64 " was rolled back in part, and whether that includes rows of this table cannot be told (%s)", a->file, a->offset,
+             t->undoing == UNDONE_UNKNOWN ? "its engine is not known here" : "the savepoint's name was set twice");
+    a->given = true;
+    return of_sink(a, a->env.sink->stale(a->env.sink->ctx, t->def->id, why, err));
+}
+
+/* Whether these rows are to be passed over: they were undone, or are going to be read again. */
+static wr_code passes_over(wr_applier *a, table *t, bool *ret, wr_err *err) {
+    if (t->undoing != UNDONE_NO) a->changes++;
+    if (t->undoing == UNDONE_YES) a->rows_transactional = true;
+    else if (t->undoing == UNDONE_NO) a->rows_other = true;
+    else a->rows_unknown = true;
+    t->group = a->group_no;
+    *ret = !a->second;
+    if (!wr_savepoints_any(a->savepoints)) *ret = false;
+    if (!a->second || t->undoing == UNDONE_NO) return WR_OK;
+    *ret = wr_savepoints_undone(a->savepoints, place_now(a));
+    bool unsure = *ret ? t->undoing == UNDONE_UNKNOWN : wr_savepoints_doubtful(a->savepoints, place_now(a));
+    return unsure ? doubt(a, t, err) : WR_OK;
 }
 
 static wr_code on_table_map(wr_applier *a, wr_err *err) {
@@ -501,7 +635,8 @@ static wr_code on_table_map(wr_applier *a, wr_err *err) {
             wr_err_cure(err, "its CREATE was not in the binlog (sql_log_bin=0?): take the table out and in again, so that it is read anew");
         } else {
             rc = wr_row_plan_new(def, &m, &a->format, a->env.types, &t->plan, err);
-            t->transactional = is_transactional(def);
+            t->undoing = undoing_of(def);
+            t->def = def;
         }
     } else {
         wr_cascades *g;
@@ -536,13 +671,13 @@ static wr_code on_rows(wr_applier *a, wr_err *err) {
     /* of an XA transaction at its commit */
     if (!t->plan) return t->cause && op != WR_OP_INSERT && !a->xa ? unseen_rows(a, t->cause, op, err) : WR_OK;
     if (a->searching && !a->xa) return WR_OK;
+    bool over;
+    WR_TRY(passes_over(a, t, &over, err));
+    if (over) return WR_OK;
     wr_ev_rows e;
     WR_TRY(wr_event_rows_parse(&a->ev, &a->format, &a->scratch, &e, err));
-    if (t->transactional) a->rows_transactional = true;
-    else a->rows_other = true;
     wr_code rc = wr_row_plan_decode(t->plan, &e, a->xa ? spool_change : give_change, a, &rows, err);
-    a->rows += rows;
-    if (a->env.stats && !a->searching) count(&a->env.stats->rows, rows);
+    if (a->env.stats && !a->searching && !a->second) count(&a->env.stats->rows, rows);
     return rc;
 }
 
@@ -618,6 +753,7 @@ static wr_code dispatch(wr_applier *a, bool nested, wr_err *err);
 static wr_code on_nested(void *ctx, wr_slice bytes, wr_err *err) {
     wr_applier *a = ctx;
     WR_TRY(wr_event_split(&a->format, bytes, true, &a->ev, err));
+    a->nested++;
     switch (a->ev.type) {
     case EV_TRANSACTION_PAYLOAD: case EV_FORMAT_DESCRIPTION: case EV_ROTATE: case EV_STOP: case EV_GTID: case EV_GTID_TAGGED: case EV_ANONYMOUS_GTID:
     case EV_MARIA_GTID: case EV_HEARTBEAT: case EV_HEARTBEAT_V2:
@@ -680,8 +816,12 @@ wr_code wr_applier_feed(wr_applier *a, wr_slice event, wr_err *err) {
             count(&a->env.stats->events, 1);
             if (real && a->ev.timestamp && !a->commit_us) __atomic_store_n(&a->env.stats->last_event_us, (int64_t)a->ev.timestamp * 1000000, __ATOMIC_RELAXED);
         }
-        bool was_out = a->group == GROUP_NONE;
-        rc = dispatch(a, false, err);
+        bool was_out = a->group == GROUP_NONE, gtid = a->ev.type == EV_GTID || a->ev.type == EV_GTID_TAGGED || a->ev.type == EV_ANONYMOUS_GTID || a->ev.type == EV_MARIA_GTID;
+        if (real && (was_out || gtid)) a->group_at = a->offset - event.n;
+        a->nested = 0;
+        if (gtid && a->second && a->group_at != a->again_at)
+            rc = wr_fail(err, WR_E_SERVER, WR_RETRY_SOON, "the server went on at %" PRIu64 " instead of reading the transaction at %" PRIu64 " again", a->group_at, a->again_at);
+        else rc = dispatch(a, false, err);
         if (rc == WR_OK && real && was_out && a->group == GROUP_NONE && !a->untold) rc = moved(a, event_time(a), err);
         if (rc == WR_OK && real && a->group == GROUP_NONE && a->untold && must_tell(a)) rc = tell(a, a->untold_event_us, err);
     }

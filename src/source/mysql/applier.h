@@ -21,11 +21,14 @@ typedef struct wr_applier_env {
     wr_xa_spool *spool;          /* NULL: an XA transaction is an error */
     const wr_pos *join_at;       /* a position that must be told, "" or NULL = none (wr_source_repattern) */
     wr_stream_stats *stats;      /* may be NULL */
-    void *ctx;                   /* of the two below */
+    void *ctx;                   /* of the three below */
     /* A connection for definitions; NULL = there is none. */
     wr_code (*connection)(void *ctx, MYSQL **ret_mysql, wr_err *err);
     /* An XA COMMIT came whose prepare was not seen since the start: fetch it into the spool. NULL = cannot. */
     wr_code (*hunt)(void *ctx, const wr_xid *xid, wr_err *err);
+    /* The transaction that has just ended was undone in part (savepoint.h): feed the events from `at` on, where it begins, a second time. What was given of it
+     * is taken back (sink.abort). NULL = cannot; such a transaction is an error. */
+    wr_code (*again)(void *ctx, const wr_pos *at, wr_err *err);
 } wr_applier_env;
 
 /* `from`: what has been delivered. env is copied. */

@@ -34,6 +34,7 @@ typedef struct stream {
     wr_applier *applier;
     wr_xa_spool *spool;
     int64_t stop_asked_us, idle_told_us;
+    wr_pos again;              /* the applier wants the events from here on once more; "" = no */
 } stream;
 
 /* ------------------------------------------------------------------ the second connection */
@@ -237,6 +238,24 @@ static wr_code open_dump(stream *st, const wr_pos *from, wr_err *err) {
     return wr_err_cure(err, "switch gtid_mode on at the source");
 }
 
+static wr_code want_again(void *ctx, const wr_pos *at, wr_err *err) {
+    stream *st = ctx;
+    wr_pos_clear(&st->again);
+    return wr_pos_copy(&st->again, at, err);
+}
+
+/* The server has only ever been asked for what is behind; going back takes another connection. */
+static wr_code go_back(stream *st, wr_err *err) {
+    wr_pos at = st->again;
+    st->again = (wr_pos){0};
+    if (at.offset <= DUMP_OFFSET_MAX) wr_free(at.gtid_set), at.gtid_set = NULL; /* the history has been looked at */
+    wr_my_abandon(st->m); /* more of the dump is on its way */
+    st->m = NULL;
+    wr_code rc = open_dump(st, &at, err);
+    wr_pos_clear(&at);
+    return rc == WR_OK ? rc : wr_err_in(err, "reading a transaction a second time, of which a part was undone");
+}
+
 /* ------------------------------------------------------------------ packets */
 /* Whether a read would give something at once. Over TLS "no" can be wrong. */
 static bool has_data(const stream *st, int wait_ms) {
@@ -292,25 +311,40 @@ static wr_code run(stream *st, const wr_pos *from, wr_err *err) {
         wr_slice event;
         WR_TRY(read_packet(st, from, &event, err));
         WR_TRY(wr_applier_feed(st->applier, event, err));
+        if (st->again.file[0]) {
+            WR_TRY(go_back(st, err));
+            continue;
+        }
         if (st->tls && event.n > 4 && (event.p[4] == EV_HEARTBEAT || event.p[4] == EV_HEARTBEAT_V2)) WR_TRY(wr_applier_idle(st->applier, err));
     }
 }
 
 /* ------------------------------------------------------------------ looking back for an XA PREPARE */
+static wr_code search_again(void *ctx, const wr_pos *at, wr_err *err) { return wr_pos_copy(ctx, at, err); }
+
+/* Opens the dump of one file; *m is the connection before, or NULL. */
+static wr_code search_from(stream *st, MYSQL **m, const char *file, uint64_t offset, wr_err *err) {
+    uint32_t id = st->s->server_id ^ 0x20000000u; /* not ours: the server would end the main stream */
+    if (*m) wr_my_abandon(*m);
+    *m = NULL;
+    if (offset > DUMP_OFFSET_MAX) return wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "offset %llu of %s cannot be asked for: offsets end at 4 GiB", (unsigned long long)offset, file);
+    WR_TRY(wr_my_connect(&st->s->conn, m, err));
+    WR_TRY(set_session(st, *m, true, id, err));
+    return dump_by_offset(*m, file, offset, 1 /* do not wait at the end */, id, err);
+}
+
 /* Reads one file, at most to `limit` when that is in it, for the last prepare of xid. */
 static wr_code search_file(stream *st, const char *file, const wr_pos *limit, const wr_xid *xid, bool *ret_found, wr_err *err) {
     static const wr_stream_sink nowhere = {0};
     wr_pos from = {.offset = 4};
+    wr_pos again = {0};
     snprintf(from.file, sizeof from.file, "%s", file);
-    wr_applier_env env = {.sink = &nowhere, .catalogue = st->s->catalogue, .types = st->s->types, .flavor = st->s->flavor, .spool = st->spool};
+    wr_applier_env env = {.sink = &nowhere, .catalogue = st->s->catalogue, .types = st->s->types, .flavor = st->s->flavor, .spool = st->spool, .ctx = &again, .again = search_again};
     wr_applier *a;
     WR_TRY(wr_applier_new(&env, &from, &a, err));
     wr_applier_search(a, xid);
     MYSQL *m = NULL;
-    uint32_t id = st->s->server_id ^ 0x20000000u; /* not ours: the server would end the main stream */
-    wr_code rc = wr_my_connect(&st->s->conn, &m, err);
-    if (rc == WR_OK) rc = set_session(st, m, true, id, err);
-    if (rc == WR_OK) rc = dump_by_offset(m, file, 4, 1 /* do not wait at the end */, id, err);
+    wr_code rc = search_from(st, &m, file, 4, err);
     while (rc == WR_OK && strcmp(wr_applier_file(a), file) == 0) {
         if (strcmp(file, limit->file) == 0 && wr_applier_offset(a) >= limit->offset) break;
         unsigned long n = mysql_net_read_packet(m);
@@ -318,10 +352,15 @@ static wr_code search_file(stream *st, const char *file, const wr_pos *limit, co
         if (n == packet_error) rc = wr_my_fail(m, err, "looking back for an XA PREPARE");
         else if (n < 1 || (p[0] == 0xFE && n < 9)) break;
         else rc = wr_applier_feed(a, wr_slice_of(p + 1, n - 1), err);
+        if (rc == WR_OK && again.file[0]) {
+            rc = search_from(st, &m, file, again.offset, err);
+            wr_pos_clear(&again);
+        }
         if (rc == WR_OK && wr_mono_us() - st->stop_asked_us > STOP_EVERY_US && stopping(st)) rc = wr_fail(err, WR_E_CANCELLED, WR_RETRY_NO, "asked to stop");
     }
     if (rc == WR_OK) *ret_found = wr_applier_found(a);
-    wr_my_disconnect(m);
+    wr_pos_clear(&again);
+    if (m) wr_my_abandon(m);
     wr_applier_free(a);
     return rc;
 }
@@ -350,7 +389,7 @@ wr_code wr_source_stream(wr_source *s, const wr_pos *from, const wr_stream_sink 
     wr_code rc = WR_OK;
     if (s->spool_dir) rc = wr_xa_spool_open(s->spool_dir, from, &st.spool, err);
     wr_applier_env env = {.sink = sink, .catalogue = s->catalogue, .types = s->types, .flavor = s->flavor, .gtid = s->gtid, .spool = st.spool,
-                          .native_fk = s->native_fk, .join_at = &s->join_at, .stats = &s->stats, .ctx = &st, .connection = aux_connection, .hunt = hunt};
+                          .native_fk = s->native_fk, .join_at = &s->join_at, .stats = &s->stats, .ctx = &st, .connection = aux_connection, .hunt = hunt, .again = want_again};
     if (rc == WR_OK) rc = wr_applier_new(&env, from, &st.applier, err);
     if (rc == WR_OK) rc = open_dump(&st, from, err);
     if (rc == WR_OK) rc = run(&st, from, err);
@@ -361,6 +400,7 @@ wr_code wr_source_stream(wr_source *s, const wr_pos *from, const wr_stream_sink 
         if (rc == WR_OK) rc = cut;
     }
     wr_applier_free(st.applier);
+    wr_pos_clear(&st.again);
     wr_xa_spool_close(st.spool);
     if (st.m) wr_my_disconnect(st.m);
     if (st.aux) wr_my_disconnect(st.aux);

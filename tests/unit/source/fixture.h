@@ -33,6 +33,7 @@ typedef struct fixture {
     int fail_change;        /* the n-th change fails */
     wr_stream_sink sink;
     wr_pos last;
+    uint64_t again;         /* the applier wants to go back to this offset; 0 = no */
 } fixture;
 
 static inline void fx_data_path(const char *name, char *buf, size_t cap) {
@@ -101,8 +102,24 @@ static inline wr_code fx_abort(void *ctx, wr_err *err) {
     return WR_OK;
 }
 
+static inline wr_code fx_stale(void *ctx, uint32_t table, const char *why, wr_err *err) {
+    fixture *f = ctx;
+    const char *name = "?";
+    for (int i = 0; i < f->n; i++)
+        if (f->s[i].table == table) name = f->s[i].name;
+    wr_buf_printf(&f->out, "stale %s\n", name);
+    return WR_OK;
+}
+
+static inline wr_code fx_again(void *ctx, const wr_pos *at, wr_err *err) {
+    fixture *f = ctx;
+    wr_buf_printf(&f->out, "again\n");
+    f->again = at->offset;
+    return WR_OK;
+}
+
 /* Starts at the beginning of the file, with an empty catalogue that captures fx.*. */
-static inline void fx_open(fixture *f, wr_flavor flavor, const char *file) {
+static inline void fx_open_with(fixture *f, wr_flavor flavor, const char *file, bool stale, bool again) {
     static const char *const capture[] = {"fx\\..*"};
     wr_err err = WR_ERR_INIT;
     memset(f, 0, sizeof *f);
@@ -116,9 +133,13 @@ static inline void fx_open(fixture *f, wr_flavor flavor, const char *file) {
     wr_pos from = {.file = "binlog.000001", .offset = 4, .gtid_set = (char *)""};
     assert_int_equal(wr_xa_spool_open(f->dir, &from, &f->spool, &err), WR_OK);
     f->sink = (wr_stream_sink){.ctx = f, .change = fx_change, .ddl = fx_ddl, .commit = fx_commit, .abort = fx_abort};
-    wr_applier_env env = {.sink = &f->sink, .catalogue = f->catalogue, .flavor = flavor, .gtid = true, .spool = f->spool};
+    if (stale) f->sink.stale = fx_stale;
+    wr_applier_env env = {.sink = &f->sink, .catalogue = f->catalogue, .flavor = flavor, .gtid = true, .spool = f->spool, .ctx = f, .again = fx_again};
+    if (!again) env.again = NULL;
     assert_int_equal(wr_applier_new(&env, &from, &f->applier, &err), WR_OK);
 }
+
+static inline void fx_open(fixture *f, wr_flavor flavor, const char *file) { fx_open_with(f, flavor, file, false, true); }
 
 static inline wr_code fx_remove(void *ctx, const char *name, wr_err *err) {
     char *path = wr_path_join(ctx, name);

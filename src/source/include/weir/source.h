@@ -131,7 +131,7 @@ typedef struct wr_stream_sink {
     /* Called about every 200 ms while waiting and between transactions. true = stop. */
     bool (*stopping)(void *ctx);
     /* Rows of a captured table change in this transaction without row events: a foreign key with CASCADE or SET NULL, on a server that does not log what
-     * those do. The table must be read again; where and why is in `why`. At most once a transaction and table, in front of the change that is the cause.
+     * those do; or it cannot be told whether some of its changes in this transaction were undone (ROLLBACK TO SAVEPOINT). The table must be read again; where and why is in `why`. At most once a transaction and table, in front of the change that is the cause.
      * NULL = not wanted. */
     wr_code (*stale)(void *ctx, uint32_t table, const char *why, wr_err *err);
 } wr_stream_sink;
