@@ -2,6 +2,7 @@
 thing, the reason and the way out."""
 import os
 import random
+import re
 import time
 
 import pytest
@@ -306,3 +307,24 @@ def test_a_foreign_key_cascade_is_announced(weir, server, db, flavor):
     r = weir.check(status=[0, 1])
     if flavor == "mariadb":
         r.says("CASCADE", rf"{db}\.c")
+
+
+def test_versioned_by_transaction_number(server, flavor, db, make_weir):
+    """MariaDB logs changes of such tables as statements, whatever binlog_format says"""
+    if flavor != "mariadb":
+        pytest.skip("MySQL has no system versioning")
+    server.sql("CREATE TABLE n (id INT PRIMARY KEY, s BIGINT UNSIGNED GENERATED ALWAYS AS ROW START, e BIGINT UNSIGNED GENERATED ALWAYS AS ROW END, "
+               "PERIOD FOR SYSTEM_TIME (s, e)) WITH SYSTEM VERSIONING ENGINE=InnoDB", "CREATE TABLE y (id INT PRIMARY KEY) WITH SYSTEM VERSIONING",
+               "CREATE TABLE z (id INT PRIMARY KEY, s TIMESTAMP(6) GENERATED ALWAYS AS ROW START, e TIMESTAMP(6) GENERATED ALWAYS AS ROW END, PERIOD FOR SYSTEM_TIME (s, e)) "
+               "WITH SYSTEM VERSIONING", db=db)
+    weir = make_weir(server, [rf"{db}\..*"])
+    r = weir.check(status=1).says(rf"{db}\.n is system-versioned by transaction number", "SQL text", "ADD SYSTEM VERSIONING", rf"{db}\.y is system-versioned", rf"{db}\.z is system-versioned")
+    assert not re.search(rf"{db}\.[yz] is system-versioned by", r.out + r.err)
+    # the way out that it names
+    server.sql("SET system_versioning_alter_history = KEEP", "ALTER TABLE n DROP SYSTEM VERSIONING, DROP PERIOD FOR SYSTEM_TIME, DROP s, DROP e", "ALTER TABLE n ADD SYSTEM VERSIONING", db=db)
+    weir.check().says(rf"{db}\.n is system-versioned")
+    weir.catch_up()
+    # one that comes later
+    server.sql("CREATE TABLE o (id INT PRIMARY KEY, s BIGINT UNSIGNED GENERATED ALWAYS AS ROW START, e BIGINT UNSIGNED GENERATED ALWAYS AS ROW END, "
+               "PERIOD FOR SYSTEM_TIME (s, e)) WITH SYSTEM VERSIONING ENGINE=InnoDB", "INSERT INTO o (id) VALUES (1)", db=db)
+    weir.catch_up(status=1).says(rf"{db}\.o is system-versioned by transaction number", "statement", "version it by time")

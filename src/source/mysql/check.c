@@ -654,7 +654,16 @@ static wr_code check_table(check *c, const wr_my_table *t, wr_err *err) {
             "a statement that fails half-way leaves rows behind, and a crash of the server may leave the table "
             "different from the binlog",
             "ALTER TABLE ... ENGINE = InnoDB");
-    if (t->versioned)
+    if (wr_my_table_by_transaction(t))
+        say(c, WR_FINDING_STOPS, "versioned-by-transaction",
+            TEXT("%s.%s is system-versioned by transaction number (its ROW START and ROW END are BIGINT UNSIGNED)", t->db,
+                 t->name),
+            "the server writes its changes to the binlog as SQL text, whatever binlog_format says; a sync stops at the "
+            "first one",
+            "version it by time: SET system_versioning_alter_history = KEEP; ALTER TABLE ... DROP SYSTEM VERSIONING, DROP "
+            "PERIOD FOR SYSTEM_TIME, DROP both columns; ALTER TABLE ... ADD SYSTEM VERSIONING (its history so far is "
+            "lost); or exclude the table");
+    else if (t->versioned)
         say(c, WR_FINDING_NOTES, "system-versioned", TEXT("%s.%s is system-versioned", t->db, t->name),
             "the lake table has the current rows; history is the lake's own", "nothing to do");
     if (!keyed) return WR_OK;

@@ -1082,6 +1082,10 @@ static wr_code apply_dml(apply *ap, const wr_sql *s, wr_err *err) {
         /* what the server writes when it finds a MEMORY table empty after a restart */
         bool memory = e && e->t->engine && strcasecmp(e->t->engine, "MEMORY") == 0;
         if (memory && s->nnames == 1 && s->deletes_all) return apply_truncate(ap, n, err);
+        if (e && wr_my_table_by_transaction(e->t)) {
+            wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "captured table %s.%s is system-versioned by transaction number, so the server logged a change of it as a statement: %s", n->db, n->name, ap->text);
+            return wr_err_cure(err, "version it by time (TIMESTAMP(6) periods) and load it again, or exclude it");
+        }
         return refuse(ap, n->db, n->name, err);
     }
     return WR_OK;

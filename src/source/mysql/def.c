@@ -169,6 +169,12 @@ static bool nullable_in_lake(const wr_my_col *c, wr_my_types types) {
     return dated && types.zero_date == WR_ZERO_NULL; /* zero and partial dates become null even in NOT NULL columns */
 }
 
+bool wr_my_table_by_transaction(const wr_my_table *t) {
+    for (int i = 0; t->versioned && i < t->ncols; i++)
+        if (t->cols[i].hidden && t->cols[i].kind == MY_BIGINT) return true;
+    return false;
+}
+
 /* The key without hidden columns: system-versioned tables have the period's end in theirs, which tells current rows apart from nothing. */
 static int lake_key(const wr_my_table *t, const int *lake_col, wr_column *cols) {
     int n = 0;

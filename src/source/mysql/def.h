@@ -80,6 +80,8 @@ typedef struct wr_my_types {
 } wr_my_types;
 
 wr_my_table *wr_my_table_clone(const wr_my_table *t);
+/* MariaDB: its periods are transaction numbers (BIGINT UNSIGNED). The server logs changes of such a table as statements, whatever binlog_format says. */
+bool wr_my_table_by_transaction(const wr_my_table *t);
 void wr_my_table_free(wr_my_table *t);
 /* Lake type of a column by the type policy. */
 wr_type wr_my_lake_type(const wr_my_col *c, wr_my_types types);
