@@ -77,3 +77,41 @@ def test_ddl_elsewhere_is_passed_over(server, db, weir, same):
                f"INSERT INTO {other}.o (v) VALUES ('a')", f"ALTER TABLE {other}.o ADD COLUMN w INT", f"DROP DATABASE {other}", f"INSERT INTO {db}.t VALUES (4,'z',4)")
     weir.catch_up()
     same("t")
+
+
+def test_if_not_exists_where_a_view_is(server, db, weir, lake, same):
+    """MySQL logs the statement all the same"""
+    server.sql(*START, "CREATE VIEW v AS SELECT id FROM t", db=db)
+    weir.catch_up()
+    server.sql("CREATE TABLE IF NOT EXISTS v (id INT PRIMARY KEY)", "CREATE TABLE IF NOT EXISTS v LIKE t", "CREATE TABLE IF NOT EXISTS v (id INT PRIMARY KEY) ENGINE=MyISAM",
+               "CREATE TABLE IF NOT EXISTS v AS SELECT 1 AS id", "CREATE VIEW later AS SELECT 1 AS x", "CREATE TABLE IF NOT EXISTS later (x INT)", db=db)
+    weir.catch_up()
+    assert lake.tables() == {(db, "t")}
+    server.sql("CREATE TABLE IF NOT EXISTS n (id INT PRIMARY KEY)", "INSERT INTO n VALUES (1)", "CREATE TABLE IF NOT EXISTS l LIKE t", "INSERT INTO l VALUES (1,'a',1)",
+               "CREATE TABLE IF NOT EXISTS m (id INT PRIMARY KEY) ENGINE=MyISAM", "INSERT INTO m VALUES (1)", "CREATE TABLE IF NOT EXISTS m (id INT PRIMARY KEY, x INT)",
+               "DROP VIEW v", "CREATE TABLE IF NOT EXISTS v (id INT PRIMARY KEY, x INT)", "INSERT INTO v VALUES (1, 2)",
+               "DROP TABLE IF EXISTS later", "CREATE TABLE IF NOT EXISTS later (x INT)", db=db)
+    weir.catch_up()
+    same("t", "n", "l", "m", "v")
+    assert lake.tables() == {(db, x) for x in ("t", "n", "l", "m", "v")}
+
+
+def test_a_view_gives_its_name_to_a_table(server, db, weir, same):
+    server.sql(*START, "CREATE VIEW v AS SELECT id FROM t", db=db)
+    weir.catch_up()
+    server.sql("RENAME TABLE v TO w", db=db)
+    weir.catch_up()
+    server.sql("DROP VIEW w", "CREATE TABLE IF NOT EXISTS w (id INT PRIMARY KEY)", "INSERT INTO w VALUES (1)", db=db)
+    weir.catch_up()
+    same("t", "w")
+    server.sql("INSERT INTO w VALUES (2)", "DELETE FROM w WHERE id = 1", db=db)
+    weir.catch_up()
+    same("w")
+
+
+def test_create_select_if_not_exists(server, db, weir, flavor, same):
+    server.sql(*START, db=db)
+    weir.catch_up()
+    server.sql("CREATE TABLE IF NOT EXISTS c (PRIMARY KEY (id)) AS SELECT id, a FROM t", "INSERT INTO c VALUES (9, 'n')", "CREATE TABLE IF NOT EXISTS c AS SELECT 5 AS id", db=db)
+    weir.catch_up()
+    same("t", "c")

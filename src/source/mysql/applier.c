@@ -472,6 +472,7 @@ static wr_code apply_statement(wr_applier *a, const wr_ev_query *q, wr_err *err)
         .collation_server = collation_name(a, m, q->collation_server), .session = q->thread_id, .explicit_timestamp = q->explicit_timestamp,
         .sql_mode = q->sql_mode, .is_mariadb = a->format.is_mariadb || a->env.flavor == WR_MARIADB,
         .server_version = a->format.server_version_num,
+        .maybe_nothing = !a->format.is_mariadb && a->env.flavor == WR_MYSQL && !q->ddl_xid && a->group != GROUP_BEGUN, /* CREATE ... SELECT has its own */
     };
     wr_statement_kind kind = WR_STMT_IGNORED;
     WR_TRY(wr_catalogue_statement(a->env.catalogue, &st, m, give_ddl, a, &kind, err));

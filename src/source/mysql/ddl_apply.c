@@ -503,11 +503,57 @@ static wr_code create_parent(apply *ap, const wr_ddl_name *n, wr_err *err) {
     return put_and_send(ap, t, WR_DDL_HIDDEN, WR_ROWS_KEEP, NULL, NULL, NULL, err);
 }
 
+/* A name that a captured table may have: not that of a helper of a captured table, moved ones included. */
+static bool wanted(apply *ap, const wr_ddl_name *n) {
+    wr_entry *e = wr_catalogue_entry_(ap->c, n->db, n->name);
+    if (e && e->t->captured) return true;
+    return wr_catalogue_wants_(ap->c, n->db, n->name);
+}
+
+/* IF NOT EXISTS where something without columns is known: a sequence, a view that was renamed, a table that had gone before its definition could be asked for. MariaDB logs the
+ * statement only if it made the table, MySQL in any case. */
+static wr_code create_over(apply *ap, const wr_ddl_name *n, wr_err *err) {
+    wr_my_table *t = NULL;
+    if (!ap->m) return WR_OK;
+    WR_TRY(ask(ap, n->db, n->name, &t, err));
+    if (!t) return WR_OK;
+    wr_my_table_free(t);
+    WR_TRY(make_way(ap, n, err));
+    return create_from_server(ap, n->db, n->name, err);
+}
+
+static wr_code take_type(void *ctx, MYSQL_ROW row, unsigned long *lengths, unsigned ncols, wr_err *err) {
+    char **type = ctx;
+    if (*type || ncols < 2 || !row[0]) return WR_OK;
+    type[0] = wr_strdup(row[0]);
+    type[1] = row[1] ? wr_strdup(row[1]) : NULL;
+    return type[0] && (type[1] || !row[1]) ? WR_OK : wr_nomem(err, "a table's type", lengths[0]);
+}
+
+/* MySQL logs CREATE TABLE IF NOT EXISTS as well when there is a view of that name. It made a table if the engine committed it; what an engine that cannot do that has done is asked for. */
+static wr_code made_nothing(apply *ap, const wr_ddl_name *n, const char *engine, bool *ret, wr_err *err) {
+    *ret = ap->st->maybe_nothing && (!engine || strcasecmp(engine, "InnoDB") == 0);
+    if (!ap->st->maybe_nothing || !ap->m || (engine && *ret)) return WR_OK;
+    char *type[2] = {NULL, NULL};
+    WR_AUTO_BUF wr_buf q = WR_BUF_INIT;
+    wr_buf_printf(&q, "SELECT TABLE_TYPE, ENGINE FROM information_schema.TABLES WHERE TABLE_SCHEMA = ");
+    wr_my_quote_text(&q, n->db);
+    wr_buf_printf(&q, " AND TABLE_NAME = ");
+    wr_my_quote_text(&q, n->name);
+    wr_code rc = wr_buf_check(&q, "a query", err);
+    if (rc == WR_OK) rc = wr_my_query(ap->m, take_type, type, err, "%s", wr_buf_cstr(&q));
+    if (rc == WR_OK && type[0]) *ret = strcmp(type[0], "BASE TABLE") != 0 || (!engine && type[1] && strcasecmp(type[1], "InnoDB") == 0);
+    wr_free(type[0]);
+    wr_free(type[1]);
+    return rc;
+}
+
 static wr_code apply_create(apply *ap, const wr_sql *s, wr_err *err) {
     const wr_ddl_name *n = &s->names[0];
     if (s->temporary) return matters(ap, n) ? note_temporary(ap, n, err) : WR_OK;
     wr_entry *old = entry_of(ap, n);
-    if (old && !old->away && s->if_not_exists && !s->or_replace) return WR_OK;
+    if (old && !old->away && s->if_not_exists && !s->or_replace)
+        return old->t->captured || old->t->ncols || !wanted(ap, n) ? WR_OK : create_over(ap, n, err);
     wr_entry *base = wr_capture_names(ap->c->capture, n->db, n->name) ? NULL : wr_catalogue_base_(ap->c, n->db, n->name);
     if (!base && !wr_capture_matches(ap->c->capture, n->db, n->name)) {
         if (!old) return WR_OK;
@@ -521,6 +567,12 @@ static wr_code apply_create(apply *ap, const wr_sql *s, wr_err *err) {
     } else {
         wr_ddl_body b;
         wr_ddl_parse_create(ap->p, ap->st->default_db ? ap->st->default_db : "", &b);
+        if (s->if_not_exists && !old) {
+            wr_entry *like = b.like ? entry_of(ap, &b.like_table) : NULL;
+            bool nothing;
+            WR_TRY(made_nothing(ap, n, like ? like->t->engine : b.engine, &nothing, err));
+            if (nothing) return WR_OK;
+        }
         wr_err why = WR_ERR_INIT;
         wr_code rc = ap->p->bad ? not_understood(ap, &why) : WR_OK;
         if (rc == WR_OK && b.like) rc = created_like(ap, n, &b, &t, &why);
@@ -581,13 +633,6 @@ static mover *mover_of(mover *m, int n, uint32_t id) {
 
 static bool helper_of(const apply *ap, const char *db, const char *name, const wr_my_table *base) {
     return same_name(ap, db, base->db) && wr_is_shadow_of(name, base->name) && !wr_capture_names(ap->c->capture, db, name);
-}
-
-/* A name that a captured table may have: not that of a helper of a captured table, moved ones included. */
-static bool wanted(apply *ap, const wr_ddl_name *n) {
-    wr_entry *e = wr_catalogue_entry_(ap->c, n->db, n->name);
-    if (e && e->t->captured) return true;
-    return wr_catalogue_wants_(ap->c, n->db, n->name);
 }
 
 static void decide(apply *ap, mover *m, int n, mover *x) {

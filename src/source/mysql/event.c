@@ -166,7 +166,8 @@ static void read_status(wr_rd *r, wr_ev_query *q) {
         }
         case 6: wr_rd_take(r, wr_rd_u8(r)); break;              /* catalog */
         case 7: case 8: wr_rd_take(r, 2); break;                /* lc_time_names, charset_database */
-        case 9: case 17: wr_rd_take(r, 8); break;               /* table map for update, xid of a DDL */
+        case 9: wr_rd_take(r, 8); break;                        /* table map for update */
+        case 17: wr_rd_take(r, 8), q->ddl_xid = true; break;    /* xid of a DDL */
         case 11: wr_rd_take(r, wr_rd_u8(r)); wr_rd_take(r, wr_rd_u8(r)); break; /* invoker */
         case 12: {                                              /* updated databases */
             unsigned n = wr_rd_u8(r);

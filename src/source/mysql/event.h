@@ -66,6 +66,7 @@ typedef struct wr_ev_query {
     uint64_t sql_mode;
     uint16_t charset_client, collation_server; /* collation ids, 0 = not said */
     int explicit_timestamp;    /* MySQL's explicit_defaults_for_timestamp: 1 on, 0 off, -1 not said */
+    bool ddl_xid;              /* MySQL 8: a DDL statement that an engine committed, so it changed something */
     char time_zone[256];       /* of the session, "" = not said */
     char db[512];
     wr_slice sql;

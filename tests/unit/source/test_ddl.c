@@ -131,6 +131,27 @@ static void tables_are_made_renamed_dropped(void **state) {
         {0}});
 }
 
+/* MySQL logs CREATE TABLE IF NOT EXISTS when there is a view; the event says that no engine committed anything. */
+static void a_create_that_no_engine_committed_made_no_table(void **state) {
+    ddl_fixture f;
+    fixture_open(&f, "d\\..*", WR_MYSQL);
+    f.st.maybe_nothing = true;
+    assert_int_equal(fixture_run(&f, "CREATE TABLE IF NOT EXISTS v(a INT)"), WR_OK);
+    assert_string_equal(fixture_events(&f), "");
+    assert_int_equal(fixture_run(&f, "CREATE TABLE IF NOT EXISTS v(a INT) ENGINE=innodb"), WR_OK);
+    assert_string_equal(fixture_events(&f), "");
+    assert_int_equal(fixture_run(&f, "CREATE TABLE IF NOT EXISTS m(a INT) ENGINE=MyISAM"), WR_OK);
+    assert_string_equal(fixture_events(&f), "CREATE d.m #1 v1: a int (1)\n");
+    assert_int_equal(fixture_run(&f, "CREATE TABLE IF NOT EXISTS l LIKE m"), WR_OK);
+    assert_string_equal(fixture_events(&f), "CREATE d.l #2 v1: a int (1)\n");
+    assert_int_equal(fixture_run(&f, "CREATE TABLE x(a INT)"), WR_OK);
+    assert_string_equal(fixture_events(&f), "CREATE d.x #3 v1: a int (1)\n");
+    f.st.maybe_nothing = false;
+    assert_int_equal(fixture_run(&f, "CREATE TABLE IF NOT EXISTS v(a INT)"), WR_OK);
+    assert_string_equal(fixture_events(&f), "CREATE d.v #4 v1: a int (1)\n");
+    fixture_close(&f);
+}
+
 static void rows_that_went_without_events_are_read_again(void **state) {
     on_both((step[]){
         {T, T_CREATED},
@@ -492,6 +513,7 @@ int main(void) {
         cmocka_unit_test(null_to_not_null_is_safe_in_strict_mode_only),
         cmocka_unit_test(primary_keys_come_and_go),
         cmocka_unit_test(tables_are_made_renamed_dropped),
+        cmocka_unit_test(a_create_that_no_engine_committed_made_no_table),
         cmocka_unit_test(rows_that_went_without_events_are_read_again),
         cmocka_unit_test(gh_ost_swaps_its_table_in),
         cmocka_unit_test(pt_osc_is_trusted_when_its_triggers_are_there),
