@@ -6,7 +6,10 @@
 #include <stdlib.h>
 #include "weir/base/mem.h"
 
-enum { LABELS_MAX = 2000 }; /* more than that in an IN list is slower than looking at every key */
+enum {
+    LABELS_STEP = 500,        /* labels in an IN list; longer ones cost the optimiser more than another statement */
+    NO_LABEL = 65536,         /* above the number of any label */
+};
 
 static bool all_of(wr_slice v, const char *set) {
     if (v.n == 0) return false;
@@ -138,16 +141,22 @@ static void put_label(wr_buf *b, const wr_my_col *c, int i) {
     wr_buf_printf(b, "'");
 }
 
-/* ENUM's order is that of its numbers, while comparisons with < and > go by text and use no index: name the labels
- * instead. Not when a label may equal the '' that an invalid value (number 0) shows: the condition would find those
+/* ENUM's order is that of its numbers. An index finds numbers by = and IN, but not by < and >, which compare texts for all the server knows. Where one number is the only
+ * one the optimiser takes the column for a constant, drops it from ORDER BY and then sorts, after having read all rows of that number; NO_LABEL as a second one keeps
+ * it from that. By its label an = has no such fault; but not where a label may equal the '' that an invalid value (number 0) shows: the condition would find those
  * rows again. */
-static bool by_labels(const wr_my_col *c) {
-    if (c->kind != MY_ENUM || c->nlabels == 0 || c->nlabels > LABELS_MAX ||
-        (c->charset && strcmp(c->charset, "binary") == 0))
-        return false;
+static bool by_label(const wr_my_col *c) {
+    if (c->kind != MY_ENUM || c->nlabels == 0 || (c->charset && strcmp(c->charset, "binary") == 0)) return false;
     for (int i = 0; i < c->nlabels; i++)
         if ((unsigned char)c->labels[i][0] <= ' ') return false;
     return true;
+}
+
+static void put_numbers(wr_buf *b, const wr_my_col *c, uint64_t from, uint64_t to) {
+    put_name(b, c);
+    wr_buf_printf(b, " IN (");
+    for (uint64_t i = from; i <= to; i++) wr_buf_printf(b, "%llu, ", (unsigned long long)i);
+    wr_buf_printf(b, "%d)", NO_LABEL);
 }
 
 static wr_code put_eq(wr_buf *b, const wr_my_col *c, wr_slice v, wr_err *err) {
@@ -155,13 +164,12 @@ static wr_code put_eq(wr_buf *b, const wr_my_col *c, wr_slice v, wr_err *err) {
         WR_AUTO_BUF wr_buf check = WR_BUF_INIT;
         WR_TRY(wr_my_key_literal(c, v, &check, err));
         uint64_t i = number_of(v);
+        if (c->kind == MY_ENUM && c->nlabels > 0 && !(by_label(c) && i >= 1 && i <= (uint64_t)c->nlabels)) return put_numbers(b, c, i, i), WR_OK;
         put_name(b, c);
-        if (by_labels(c) && i >= 1 && i <= (uint64_t)c->nlabels) {
+        if (c->kind == MY_ENUM && c->nlabels > 0) {
             wr_buf_printf(b, " = ");
             put_label(b, c, (int)i);
-            return WR_OK;
-        }
-        wr_buf_printf(b, " + 0 = %llu", (unsigned long long)i);
+        } else wr_buf_printf(b, " + 0 = %llu", (unsigned long long)i);
         return WR_OK;
     }
     put_name(b, c);
@@ -169,30 +177,26 @@ static wr_code put_eq(wr_buf *b, const wr_my_col *c, wr_slice v, wr_err *err) {
     return wr_my_key_literal(c, v, b, err);
 }
 
-/* lo < c and c < hi (c <= hi); either may be missing (p NULL). *ret_empty: no value can match. */
+/* The numbers between two values of an ENUM or SET. False: none. */
+static wr_code numbers(const wr_my_col *c, wr_slice lo, wr_slice hi, bool hi_too, uint64_t *from, uint64_t *to, bool *ret_any, wr_err *err) {
+    WR_AUTO_BUF wr_buf check = WR_BUF_INIT;
+    if (lo.p) WR_TRY(wr_my_key_literal(c, lo, &check, err));
+    if (hi.p) WR_TRY(wr_my_key_literal(c, hi, &check, err));
+    *from = lo.p ? number_of(lo) + 1 : 0;
+    *to = hi.p ? number_of(hi) - (hi_too ? 0 : 1) : UINT64_MAX;
+    *ret_any = !(*from > *to || (hi.p && !hi_too && number_of(hi) == 0) || (lo.p && *from == 0));
+    return WR_OK;
+}
+
+/* lo < c and c < hi (c <= hi); either may be missing (p NULL). *ret_empty: no value can match. For ENUM and SET right but without index: see add_piece. */
 static wr_code put_between(wr_buf *b, const wr_my_col *c, wr_slice lo, wr_slice hi, bool hi_too, bool *ret_empty,
                            wr_err *err) {
     *ret_empty = false;
     if (c->kind == MY_ENUM || c->kind == MY_SET) {
-        WR_AUTO_BUF wr_buf check = WR_BUF_INIT;
-        if (lo.p) WR_TRY(wr_my_key_literal(c, lo, &check, err));
-        if (hi.p) WR_TRY(wr_my_key_literal(c, hi, &check, err));
-        uint64_t from = lo.p ? number_of(lo) + 1 : 0, to = hi.p ? number_of(hi) - (hi_too ? 0 : 1) : UINT64_MAX;
-        if (from > to || (hi.p && !hi_too && number_of(hi) == 0) || (lo.p && from == 0))
-            return *ret_empty = true, WR_OK;
-        if (lo.p && by_labels(c)) { /* without lower bound number 0 (the invalid value '') belongs to it, which only + 0
-                                       finds surely */
-            if (to > (uint64_t)c->nlabels) to = (uint64_t)c->nlabels;
-            if (from > to) return *ret_empty = true, WR_OK;
-            put_name(b, c);
-            wr_buf_printf(b, " IN (");
-            for (uint64_t i = from; i <= to; i++) {
-                if (i > from) wr_buf_printf(b, ", ");
-                put_label(b, c, (int)i);
-            }
-            wr_buf_printf(b, ")");
-            return WR_OK;
-        }
+        uint64_t from, to;
+        bool any;
+        WR_TRY(numbers(c, lo, hi, hi_too, &from, &to, &any, err));
+        if (!any) return *ret_empty = true, WR_OK;
         if (lo.p) put_name(b, c), wr_buf_printf(b, " + 0 >= %llu", (unsigned long long)from);
         if (lo.p && hi.p) wr_buf_printf(b, " AND ");
         if (hi.p) put_name(b, c), wr_buf_printf(b, " + 0 <= %llu", (unsigned long long)to);
@@ -283,6 +287,34 @@ static wr_code put_upto(wr_buf *b, const wr_my_key *k, const tuple *u, int from,
     return WR_OK;
 }
 
+/* The rows whose first n key columns are those of `t` and whose next one is between lo and hi, with `also` (NULL = nothing) as a further condition. ENUM: step by step in the order
+ * of the numbers, so that no list grows long. */
+static wr_code add_piece(cond_list *l, const wr_my_key *k, const tuple *t, int n, wr_slice lo, wr_slice hi, bool hi_too, const char *also, wr_err *err) {
+    WR_AUTO_BUF wr_buf b = WR_BUF_INIT;
+    const wr_my_col *c = k->col[n];
+    bool empty = false, listed = c->kind == MY_ENUM && c->nlabels > 0;
+    uint64_t from = 0, to = 0;
+    if (listed) {
+        bool any;
+        WR_TRY(numbers(c, lo, hi, hi_too, &from, &to, &any, err));
+        if (to > (uint64_t)c->nlabels) to = (uint64_t)c->nlabels;
+        empty = !any || from > to;
+    }
+    while (!empty) {
+        wr_buf_clear(&b);
+        WR_TRY(put_prefix(&b, k, t, n, err));
+        uint64_t step = listed && to - from >= LABELS_STEP ? from + LABELS_STEP - 1 : to;
+        if (listed) put_numbers(&b, c, from, step);
+        else WR_TRY(put_between(&b, c, lo, hi, hi_too, &empty, err));
+        if (empty) break;
+        if (also) wr_buf_printf(&b, " AND %s", also);
+        WR_TRY(add_cond(l, &b, err));
+        if (step == to) break;
+        from = step + 1;
+    }
+    return WR_OK;
+}
+
 static wr_code conditions(const wr_my_key *k, const tuple *a, const tuple *u, cond_list *l, wr_err *err) {
     static const wr_slice none = {0};
     WR_AUTO_BUF wr_buf b = WR_BUF_INIT;
@@ -295,34 +327,24 @@ static wr_code conditions(const wr_my_key *k, const tuple *a, const tuple *u, co
     bool open = p == u->n;
     if (!open && p < a->n && is_backwards(k->col[p], a->v[p], u->v[p])) return WR_OK;
     bool fuzzy = !open && p < a->n && is_fuzzy(k->col[p]);
-    for (int i = a->n - 1; i > p || (open && i == p && i >= 0); i--) { /* after's own neighbourhood, innermost first */
-        wr_buf_clear(&b);
-        WR_TRY(put_prefix(&b, k, a, i, err));
-        WR_TRY(put_between(&b, k->col[i], a->v[i], none, false, &empty, err));
-        if (empty) continue;
-        if (fuzzy) {
-            wr_buf_printf(&b, " AND ");
-            WR_TRY(put_upto(&b, k, u, p, err));
-        }
-        WR_TRY(add_cond(l, &b, err));
+    const char *also = NULL;
+    if (fuzzy) {
+        WR_TRY(put_upto(&b, k, u, p, err));
+        if (!(also = wr_buf_cstr(&b))) return wr_nomem(err, "a chunk's condition", b.n);
     }
+    for (int i = a->n - 1; i > p || (open && i == p && i >= 0); i--) /* after's own neighbourhood, innermost first */
+        WR_TRY(add_piece(l, k, a, i, a->v[i], none, false, also, err));
     if (open) return WR_OK;
     wr_slice lo = p < a->n ? a->v[p] : none;
-    wr_buf_clear(&b); /* between the two */
-    WR_TRY(put_prefix(&b, k, u, p, err));
-    WR_TRY(put_between(&b, k->col[p], lo, u->v[p], p == u->n - 1, &empty, err));
-    if (!empty) WR_TRY(add_cond(l, &b, err));
-    for (int i = p + 1; i < u->n; i++) { /* upto's neighbourhood, outermost first */
+    WR_TRY(add_piece(l, k, u, p, lo, u->v[p], p == u->n - 1, NULL, err)); /* between the two */
+    also = NULL;
+    if (fuzzy) { /* equal for the server after all: these rows belong to after's neighbourhood, where they were */
         wr_buf_clear(&b);
-        WR_TRY(put_prefix(&b, k, u, i, err));
-        WR_TRY(put_between(&b, k->col[i], none, u->v[i], i == u->n - 1, &empty, err));
-        if (empty) continue;
-        if (fuzzy) { /* equal for the server after all: these rows belong to after's neighbourhood, where they were */
-            wr_buf_printf(&b, " AND ");
-            WR_TRY(put_between(&b, k->col[p], lo, none, false, &empty, err));
-        }
-        WR_TRY(add_cond(l, &b, err));
+        WR_TRY(put_between(&b, k->col[p], lo, none, false, &empty, err));
+        if (!(also = wr_buf_cstr(&b))) return wr_nomem(err, "a chunk's condition", b.n);
     }
+    for (int i = p + 1; i < u->n; i++) /* upto's neighbourhood, outermost first */
+        WR_TRY(add_piece(l, k, u, i, none, u->v[i], i == u->n - 1, also, err));
     return WR_OK;
 }
 

@@ -94,17 +94,57 @@ static void enum_keys_go_by_number(void **state) {
     wr_my_key k = {.n = 1, .col = {&c}};
     char **v = NULL;
     assert_int_equal(conditions(&k, "1", NULL, &v), 1);
-    assert_string_equal(v[0], "`e` IN (_utf8mb4 x'61', _utf8mb4 x'6d')");
+    assert_string_equal(v[0], "`e` IN (2, 3, 65536)");
     wr_my_conditions_free(v, 1);
     assert_int_equal(conditions(&k, "3", NULL, &v), 0);
     wr_my_conditions_free(v, 0);
     assert_int_equal(conditions(&k, NULL, "2", &v), 1); /* number 0, the invalid value, is in it */
-    assert_string_equal(v[0], "`e` + 0 <= 2");
+    assert_string_equal(v[0], "`e` IN (0, 1, 2, 65536)");
     wr_my_conditions_free(v, 1);
     labels[2] = (char *)""; /* equals what number 0 shows */
     assert_int_equal(conditions(&k, "1", NULL, &v), 1);
-    assert_string_equal(v[0], "`e` + 0 >= 2");
+    assert_string_equal(v[0], "`e` IN (2, 3, 65536)");
     wr_my_conditions_free(v, 1);
+}
+
+static void an_enum_in_front_goes_by_label_unless_one_is_empty(void **state) {
+    char *labels[] = {(char *)"z", (char *)"a", (char *)"m"};
+    wr_my_col c[2] = {column("e", MY_ENUM), column("id", MY_INT)};
+    c[0].labels = labels, c[0].nlabels = 3, c[0].charset = (char *)"utf8mb4";
+    wr_my_key k = {.n = 2, .col = {&c[0], &c[1]}};
+    char **v = NULL;
+    assert_int_equal(conditions(&k, "2,7", NULL, &v), 2);
+    assert_string_equal(v[0], "`e` = _utf8mb4 x'61' AND `id` > 7");
+    assert_string_equal(v[1], "`e` IN (3, 65536)");
+    wr_my_conditions_free(v, 2);
+    labels[0] = (char *)""; /* equals what number 0 shows */
+    assert_int_equal(conditions(&k, "1,7", "3,9", &v), 3);
+    assert_string_equal(v[0], "`e` IN (1, 65536) AND `id` > 7");
+    assert_string_equal(v[1], "`e` IN (2, 65536)");
+    assert_string_equal(v[2], "`e` IN (3, 65536) AND `id` <= 9");
+    wr_my_conditions_free(v, 3);
+}
+
+static void many_labels_are_taken_in_steps(void **state) {
+    enum { N = 1700 };
+    static char text[N][8];
+    static char *labels[N];
+    for (int i = 0; i < N; i++) snprintf(text[i], sizeof text[i], "l%d", i), labels[i] = text[i];
+    wr_my_col c = column("e", MY_ENUM);
+    c.labels = labels, c.nlabels = N, c.charset = (char *)"utf8mb4";
+    wr_my_key k = {.n = 1, .col = {&c}};
+    char **v = NULL;
+    assert_int_equal(conditions(&k, "699", NULL, &v), 3); /* 700..1199, 1200..1699, 1700 */
+    assert_int_equal(strncmp(v[0], "`e` IN (700, 701,", 17), 0);
+    assert_non_null(strstr(v[0], ", 1199, 65536)"));
+    assert_int_equal(strncmp(v[1], "`e` IN (1200, 1201,", 19), 0);
+    assert_string_equal(v[2], "`e` IN (1700, 65536)");
+    wr_my_conditions_free(v, 3);
+    assert_int_equal(conditions(&k, "1699", "1700", &v), 1);
+    assert_string_equal(v[0], "`e` IN (1700, 65536)");
+    wr_my_conditions_free(v, 1);
+    assert_int_equal(conditions(&k, "1700", NULL, &v), 0);
+    wr_my_conditions_free(v, 0);
 }
 
 static void a_text_that_equals_the_end_is_not_read_twice(void **state) {
@@ -229,6 +269,8 @@ int main(void) {
         cmocka_unit_test(what_is_no_value_never_becomes_sql),
         cmocka_unit_test(conditions_are_plain_index_ranges),
         cmocka_unit_test(enum_keys_go_by_number),
+        cmocka_unit_test(an_enum_in_front_goes_by_label_unless_one_is_empty),
+        cmocka_unit_test(many_labels_are_taken_in_steps),
         cmocka_unit_test(a_text_that_equals_the_end_is_not_read_twice),
         cmocka_unit_test(random_ranges_hold_each_row_once_and_in_order),
         cmocka_unit_test(a_cursor_of_another_key_is_refused),
