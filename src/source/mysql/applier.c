@@ -338,8 +338,8 @@ static wr_code give_spooled(void *ctx, const wr_change *c, wr_err *err) {
 }
 
 static wr_code xa_begin(wr_applier *a, const wr_xid *xid, wr_err *err) {
-    if (!a->env.spool) return wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "an XA transaction, and there is no spool folder for it");
     if (a->searching && !wr_xid_eq(xid, &a->wanted)) return WR_OK; /* its rows are passed over */
+    if (!a->env.spool) return wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "an XA transaction, and there is no spool folder for it");
     a->xa = true;
     a->xid = *xid;
     return wr_xa_spool_begin(a->env.spool, xid, err);
@@ -364,6 +364,7 @@ static wr_code on_xa_prepare(wr_applier *a, wr_err *err) {
         WR_TRY(xa_begin(a, &x.xid, err));
     }
     if (must_read_again(a)) return read_again(a, err);
+    if (a->searching && a->env.xa_word && !x.one_phase) a->env.xa_word(a->env.ctx, &x.xid, true);
     if (a->xa && x.one_phase) {
         uint64_t rows = 0;
         if (a->searching) wr_xa_spool_discard(a->env.spool);
@@ -533,7 +534,7 @@ static wr_code on_savepoint(wr_applier *a, wr_slice sql, bool *ret_done, wr_err 
     WR_AUTO_BUF wr_buf name = WR_BUF_INIT;
     wr_savepoint_word w = sql.n > 9 && (sql.p[0] == 'S' || sql.p[0] == 'R' || sql.p[0] == 's' || sql.p[0] == 'r') ? wr_savepoint_parse(sql, &name) : WR_SP_NONE;
     *ret_done = w != WR_SP_NONE;
-    if (w == WR_SP_NONE || a->second) return WR_OK;
+    if (w == WR_SP_NONE || a->second || (a->searching && !a->xa)) return WR_OK;
     WR_TRY(wr_buf_check(&name, "savepoint", err));
     wr_code rc = w == WR_SP_SET ? wr_savepoints_set(a->savepoints, wr_buf_view(&name), place_now(a), a->changes, err)
                                 : wr_savepoints_rollback_to(a->savepoints, wr_buf_view(&name), place_now(a), a->changes, same_savepoint, a, err);
@@ -543,6 +544,8 @@ static wr_code on_savepoint(wr_applier *a, wr_slice sql, bool *ret_done, wr_err 
 /* While searching only what begins and ends transactions matters. */
 static wr_code search_statement(wr_applier *a, const wr_ev_query *q, wr_err *err) {
     wr_xid xid;
+    bool ends = (q->sql.n > 10 && strncasecmp((const char *)q->sql.p, "XA COMMIT ", 10) == 0) || (q->sql.n > 12 && strncasecmp((const char *)q->sql.p, "XA ROLLBACK ", 12) == 0);
+    if (ends && a->env.xa_word && wr_xid_parse_text(behind(q->sql, 2), &xid)) a->env.xa_word(a->env.ctx, &xid, false);
     if (q->sql.n > 9 && strncasecmp((const char *)q->sql.p, "XA START ", 9) == 0 && wr_xid_parse_text(behind(q->sql, 2), &xid)) {
         a->group = GROUP_BEGUN;
         return a->xa ? WR_OK : xa_begin(a, &xid, err);
@@ -612,6 +615,7 @@ static wr_code passes_over(wr_applier *a, table *t, bool *ret, wr_err *err) {
 static wr_code on_table_map(wr_applier *a, wr_err *err) {
     wr_ev_table_map m;
     if (a->group == GROUP_NONE) a->group = GROUP_BEGUN;
+    if (a->searching && !a->xa) return WR_OK; /* what is known of tables now need not fit then */
     WR_TRY(wr_event_table_map_parse(&a->ev, &a->format, &m, err));
     table *t = wr_u64map_get(a->tables, m.table_id);
     if (t && t->n == m.identity.n && memcmp(t->identity, m.identity.p, t->n) == 0) {
@@ -662,6 +666,7 @@ static wr_op rows_op(uint8_t type) {
 static wr_code on_rows(wr_applier *a, wr_err *err) {
     uint64_t id, rows = 0;
     bool end;
+    if (a->searching && !a->xa) return WR_OK;
     WR_TRY(wr_event_rows_table(&a->ev, &a->format, &id, &end, err));
     table *t = a->last_table && a->last_id == id ? a->last_table : wr_u64map_get(a->tables, id);
     if (!t) {
@@ -671,7 +676,6 @@ static wr_code on_rows(wr_applier *a, wr_err *err) {
     wr_op op = rows_op(a->ev.type);
     /* of an XA transaction at its commit */
     if (!t->plan) return t->cause && op != WR_OP_INSERT && !a->xa ? unseen_rows(a, t->cause, op, err) : WR_OK;
-    if (a->searching && !a->xa) return WR_OK;
     bool over;
     WR_TRY(passes_over(a, t, &over, err));
     if (over) return WR_OK;

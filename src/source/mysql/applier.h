@@ -21,7 +21,7 @@ typedef struct wr_applier_env {
     wr_xa_spool *spool;          /* NULL: an XA transaction is an error */
     const wr_pos *join_at;       /* a position that must be told, "" or NULL = none (wr_source_repattern) */
     wr_stream_stats *stats;      /* may be NULL */
-    void *ctx;                   /* of the three below */
+    void *ctx;                   /* of those below */
     /* A connection for definitions; NULL = there is none. */
     wr_code (*connection)(void *ctx, MYSQL **ret_mysql, wr_err *err);
     /* An XA COMMIT came whose prepare was not seen since the start: fetch it into the spool. NULL = cannot. */
@@ -29,6 +29,8 @@ typedef struct wr_applier_env {
     /* The transaction that has just ended was undone in part (savepoint.h): feed the events from `at` on, where it begins, a second time. What was given of it
      * is taken back (sink.abort). NULL = cannot; such a transaction is an error. */
     wr_code (*again)(void *ctx, const wr_pos *at, wr_err *err);
+    /* A search only, may be NULL: every XA PREPARE, and every XA COMMIT and XA ROLLBACK of what was prepared. */
+    void (*xa_word)(void *ctx, const wr_xid *xid, bool prepared);
 } wr_applier_env;
 
 /* `from`: what has been delivered. env is copied. */

@@ -28,14 +28,25 @@
  * tables does the same for these: a writer holds its metadata lock until after the engine commit. Both for an instant
  * and with a short lock_wait_timeout, because others queue up behind a waiting lock.
  *
- * XA. XA PREPARE writes the rows, XA COMMIT only the name. A transaction prepared before P and committed after the
- * snapshot would be lost: its rows are before P. So P counts only when no prepared transaction is left after it was
- * taken (XA RECOVER); their rows are then visible, even where the XA COMMIT event is after P, so the stream may pass
- * over an XA COMMIT whose XA PREPARE it has not seen.
+ * XA. XA PREPARE writes the rows, XA COMMIT only the name. Be T a transaction prepared before P, and L the list of XA
+ * RECOVER, asked for after P was taken. What must not be is that T's XA COMMIT is before P and T not yet visible.
+ *   - XA ROLLBACK: there is nothing to lose.
+ *   - XA COMMIT behind P: the stream meets it, has not seen T being prepared, and looks back in the binlogs for T's last
+ * XA PREPARE, whose rows it then hands over. Whether T was visible to the snapshot does not matter.
+ *   - XA COMMIT before P: T counted as prepared when the server began that statement, so it is in L unless it is done;
+ * both servers take it out of the list when the engine has committed it. Not in L: visible. In L: the binlog's last word
+ * of T before P is XA COMMIT, and T is waited for until it has left the list.
+ * So P counts when for each of L the last word before P is XA PREPARE, or the transaction has left the list since. A
+ * statement that is between its XA PREPARE event and the list needs no care: its XA COMMIT can only come behind P. A
+ * transaction of which the binlogs say nothing (purged) could not be found by the stream either: P does not count, and
+ * begin waits for it a little and then fails.
+ *   Tables that join a running stream (wr_source_repattern) are another matter: the stream has seen T being prepared and
+ * has kept its rows, but not those of tables that were not captured then. For them P counts only when L is empty.
  */
 #include "position.h"
 #include "catalogue_impl.h"
 #include "fk.h"
+#include "xa_spool.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -322,17 +333,53 @@ static wr_code settle_gtids(MYSQL *m, wr_err *err) {
 
 /* ------------------------------------------------------------------ prepared XA transactions */
 typedef struct xa_seen {
-    int n;
+    wr_xa_last *xa; /* owned */
+    int n, cap;
+    bool strange;   /* one whose id could not be read */
     char first[160];
 } xa_seen;
 
+static void xa_clear(xa_seen *x) {
+    wr_free(x->xa);
+    *x = (xa_seen){0};
+}
+
 static wr_code take_xa(void *ctx, MYSQL_ROW row, unsigned long *lengths, unsigned ncols, wr_err *err) {
     xa_seen *x = ctx;
-    if (x->n++ == 0 && ncols >= 4 && row[3]) {
+    if (ncols < 4 || !row[0] || !row[1] || !row[2] || !row[3]) return WR_OK;
+    if (x->n == 0) {
         size_t n = lengths[3] < 120 ? lengths[3] : 120;
         for (size_t i = 0; i < n; i++) x->first[i] = row[3][i] > ' ' && row[3][i] < 127 ? row[3][i] : '.';
         x->first[n] = 0;
     }
+    if (x->n == x->cap) {
+        int cap = x->cap ? x->cap * 2 : 8;
+        wr_xa_last *v = wr_realloc(x->xa, (size_t)cap * sizeof *v);
+        if (!v) return wr_nomem(err, "XA transactions", (size_t)cap * sizeof *v);
+        x->xa = v;
+        x->cap = cap;
+    }
+    unsigned long gtrid = strtoul(row[1], NULL, 10), bqual = strtoul(row[2], NULL, 10);
+    wr_xa_last *xa = &x->xa[x->n++];
+    *xa = (wr_xa_last){.xid = {.format = (int32_t)strtol(row[0], NULL, 10), .gtrid_len = (uint8_t)gtrid, .bqual_len = (uint8_t)bqual}};
+    if (gtrid > 64 || bqual > 64 || gtrid + bqual != lengths[3]) x->strange = true;
+    else memcpy(xa->xid.data, row[3], lengths[3]);
+    return WR_OK;
+}
+
+static wr_code prepared_xa(MYSQL *m, xa_seen *ret, wr_err *err) {
+    xa_seen x = {0};
+    wr_err e = WR_ERR_INIT;
+    wr_code rc = wr_my_query(m, take_xa, &x, &e, "XA RECOVER");
+    /* MySQL wants XA_RECOVER_ADMIN for it and answers 1401 without. Who has not granted it does not use XA, or `weir
+     * check` has told them. */
+    if (rc != WR_OK && mysql_errno(m) != 1401) {
+        xa_clear(&x);
+        *err = e;
+        return rc;
+    }
+    xa_clear(ret);
+    *ret = x;
     return WR_OK;
 }
 
@@ -341,26 +388,42 @@ static wr_code take_count(void *ctx, MYSQL_ROW row, unsigned long *lengths, unsi
     return WR_OK;
 }
 
-static wr_code prepared_xa(const wr_source *s, MYSQL *m, xa_seen *ret, wr_err *err) {
-    xa_seen x = {0};
-    wr_err e = WR_ERR_INIT;
-    if (s->flavor == WR_MARIADB) {
-        /* MariaDB writes XA PREPARE before the transaction counts as prepared, and nothing shows it in between (MySQL:
-         * its GTID is owned). Where XA is in use at all, give such a statement the time to end. */
-        double used = 0;
+/* MariaDB writes XA PREPARE before the transaction counts as prepared, and nothing shows it in between (MySQL: its GTID
+ * is owned). Where XA is in use at all, give such a statement the time to end. */
+static wr_code until_listed(const wr_source *s, MYSQL *m, wr_err *err) {
+    double used = 0;
+    WR_AUTO char *ignored = NULL;
+    if (s->flavor != WR_MARIADB) return WR_OK;
+    WR_TRY(wr_my_query(m, take_count, &used, err, "SHOW GLOBAL STATUS LIKE 'Com_xa_prepare'"));
+    return used > 0 ? wr_my_scalar(m, &ignored, err, "SELECT SLEEP(0.3)") : WR_OK;
+}
+
+static bool still_listed(const xa_seen *now, const wr_xid *xid) {
+    for (int i = 0; i < now->n; i++)
+        if (wr_xid_eq(&now->xa[i].xid, xid)) return true;
+    return false;
+}
+
+/* *ret_ok: nothing of what was prepared can be lost by a start at pos, as above. Waits for what is on its way into the engine, at most until `until`. */
+static wr_code xa_is_safe(wr_source *s, MYSQL *m, const wr_pos *pos, xa_seen *xa, int64_t until, bool *ret_ok, wr_err *err) {
+    *ret_ok = false;
+    if (xa->strange) return WR_OK;
+    WR_TRY(wr_my_xa_last(s, pos, xa->xa, xa->n, err));
+    for (;;) {
+        xa_seen now = {0};
+        WR_TRY(prepared_xa(m, &now, err));
+        bool unknown = false, committing = false;
+        for (int i = 0; i < xa->n; i++) {
+            if (xa->xa[i].last == WR_XA_PREPARED || !still_listed(&now, &xa->xa[i].xid)) continue;
+            if (xa->xa[i].last == WR_XA_ENDED) committing = true;
+            else unknown = true;
+        }
+        xa_clear(&now);
+        if (unknown || !committing) return *ret_ok = !unknown, WR_OK;
+        if (wr_mono_us() > until) return WR_OK;
         WR_AUTO char *ignored = NULL;
-        WR_TRY(wr_my_query(m, take_count, &used, err, "SHOW GLOBAL STATUS LIKE 'Com_xa_prepare'"));
-        if (used > 0) WR_TRY(wr_my_scalar(m, &ignored, err, "SELECT SLEEP(0.3)"));
+        WR_TRY(wr_my_scalar(m, &ignored, err, "SELECT SLEEP(0.05)"));
     }
-    wr_code rc = wr_my_query(m, take_xa, &x, &e, "XA RECOVER");
-    /* MySQL wants XA_RECOVER_ADMIN for it and answers 1401 without. Who has not granted it does not use XA, or `weir
-     * check` has told them. */
-    if (rc != WR_OK && mysql_errno(m) != 1401) {
-        *err = e;
-        return rc;
-    }
-    *ret = x;
-    return WR_OK;
 }
 
 /* ------------------------------------------------------------------ begin */
@@ -483,13 +546,19 @@ static wr_code place_mysql_locked(wr_source *s, MYSQL *m, const defs *d, wr_pos 
     return rc;
 }
 
-static wr_code begin_on(wr_source *s, MYSQL *m, defs *ret_defs, wr_pos *ret_pos, wr_err *err) {
+/* What wr_source_begin owes for transactions that are prepared is not what wr_source_repattern does. */
+typedef enum xa_rule { XA_NONE_PREPARED, XA_FOUND_LATER } xa_rule;
+
+/* Prepared ones are mostly committed at once: that is waited for before binlogs are read for them. */
+enum { XA_PATIENCE_MS = 1000, XA_AGAIN_MS = 5000, XA_TIMEOUT_MS = 20000 };
+
+static wr_code begin_on(wr_source *s, MYSQL *m, xa_rule rule, defs *ret_defs, wr_pos *ret_pos, wr_err *err) {
     char why[400] = "";
     xa_seen xa = {0};
     defs before = {0}, after = {0};
     wr_pos pos = {0};
     wr_code rc = WR_OK;
-    int64_t until = wr_mono_us() + SETTLE_TIMEOUT_MS * 1000ll;
+    int64_t until = wr_mono_us() + (rule == XA_FOUND_LATER ? XA_TIMEOUT_MS : SETTLE_TIMEOUT_MS) * 1000ll, look_at = wr_mono_us() + XA_PATIENCE_MS * 1000ll;
     for (int i = 0;; i++) {
         rc = read_defs(s, m, &before, err);
         if (rc != WR_OK) break;
@@ -501,10 +570,15 @@ static wr_code begin_on(wr_source *s, MYSQL *m, defs *ret_defs, wr_pos *ret_pos,
          * done; MySQL 8 in one commit). So a definition read before P is no newer than P, one read after P no older,
          * and where both agree it is P's. */
         if (rc == WR_OK) rc = read_defs(s, m, &after, err);
-        if (rc == WR_OK) rc = prepared_xa(s, m, &xa, err);
+        if (rc == WR_OK && rule == XA_NONE_PREPARED) rc = until_listed(s, m, err);
+        if (rc == WR_OK) rc = prepared_xa(m, &xa, err);
         if (rc != WR_OK) break;
-        bool same = defs_same(&before, &after, why, sizeof why);
-        if (same && xa.n == 0) break;
+        bool same = defs_same(&before, &after, why, sizeof why), safe = xa.n == 0;
+        if (same && !safe && rule == XA_FOUND_LATER && wr_mono_us() > look_at) {
+            if ((rc = xa_is_safe(s, m, &pos, &xa, until, &safe, err)) != WR_OK) break;
+            look_at = wr_mono_us() + XA_AGAIN_MS * 1000ll;
+        }
+        if (same && safe) break;
         if (!same && i + 1 >= BEGIN_TRIES) {
             rc = wr_fail(err, WR_E_BUSY, WR_RETRY_SOON,
                          "table definitions kept changing while a start position was looked for (%s)", why);
@@ -512,9 +586,11 @@ static wr_code begin_on(wr_source *s, MYSQL *m, defs *ret_defs, wr_pos *ret_pos,
         }
         if (same && wr_mono_us() > until) {
             wr_fail(err, WR_E_BUSY, WR_RETRY_SOON,
-                    "%d prepared XA transaction%s (the first: '%s') already in the binlog and not committed: a start "
+                    "%d prepared XA transaction%s (the first: '%s') already in the binlog and not committed%s: a start "
                     "now could lose %s rows",
-                    xa.n, xa.n == 1 ? " is" : "s are", xa.first, xa.n == 1 ? "its" : "their");
+                    xa.n, xa.n == 1 ? " is" : "s are", xa.first,
+                    rule == XA_FOUND_LATER ? ", and what was prepared is not in the binlogs that the server still has" : "",
+                    xa.n == 1 ? "its" : "their");
             rc = wr_err_cure(
                 err, "commit them or roll them back (XA RECOVER CONVERT XID; XA COMMIT ... or XA ROLLBACK ...)");
             break;
@@ -524,6 +600,7 @@ static wr_code begin_on(wr_source *s, MYSQL *m, defs *ret_defs, wr_pos *ret_pos,
             if ((rc = wr_my_scalar(m, &ignored, err, "SELECT SLEEP(0.2)")) != WR_OK) break;
         }
     }
+    xa_clear(&xa);
     defs_clear(&before);
     if (rc != WR_OK) {
         defs_clear(&after);
@@ -540,9 +617,15 @@ wr_code wr_source_begin(wr_source *s, uint32_t first_table_id, wr_pos *ret_pos, 
     WR_TRY(wr_my_connect(&s->conn, &m, err));
     defs d = {0};
     wr_pos pos = {0};
-    wr_code rc = begin_on(s, m, &d, &pos, err);
+    wr_code rc = begin_on(s, m, XA_FOUND_LATER, &d, &pos, err);
     wr_my_disconnect(m);
-    if (rc != WR_OK) return wr_err_in(err, "finding a start position");
+    /* Files of an earlier life of this folder: what was prepared then is looked for in the binlogs, with the tables that are captured now. */
+    if (rc == WR_OK && s->spool_dir) rc = wr_xa_spool_wipe(s->spool_dir, err);
+    if (rc != WR_OK) {
+        defs_clear(&d);
+        wr_pos_clear(&pos);
+        return wr_err_in(err, "finding a start position");
+    }
     wr_catalogue *c = NULL;
     rc = wr_catalogue_new(s->capture, s->types, s->flavor, &c, err);
     if (rc == WR_OK) wr_catalogue_set_next_id(c, first_table_id);
@@ -630,7 +713,7 @@ wr_code wr_source_repattern(wr_source *s, ddl_fn *fn, void *ctx, wr_pos *ret_at,
     wr_pos_clear(ret_at);
     wr_source_join_clear(s);
     WR_TRY(wr_my_connect(&s->conn, &m, err));
-    wr_code rc = begin_on(s, m, &d, &at, err);
+    wr_code rc = begin_on(s, m, XA_NONE_PREPARED, &d, &at, err);
     wr_my_disconnect(m);
     if (rc != WR_OK) return wr_err_in(err, "finding a position for other patterns");
     rc = those_who_leave(s, fn, ctx, err);

@@ -3,6 +3,7 @@
 #ifndef WEIR_SOURCE_MYSQL_POSITION_H
 #define WEIR_SOURCE_MYSQL_POSITION_H
 
+#include "event.h"
 #include "source_impl.h"
 
 /* SHOW MASTER STATUS by whatever name this server has for it: end of the binlog at a transaction boundary. gtid_set:
@@ -17,6 +18,12 @@ wr_code wr_my_mariadb_snapshot(const wr_source *s, MYSQL *m, wr_pos *ret_pos, wr
 /* MySQL's @@gtid_owned as a list of "uuid[:tag]:number" in *ret, one per line, sorted as the server prints them. For
  * tests. */
 wr_code wr_my_parse_owned(const char *owned, wr_buf *ret, wr_err *err);
+
+/* What the binlog says last of an XA transaction before a position. */
+typedef enum wr_xa_word { WR_XA_UNKNOWN = 0, WR_XA_PREPARED, WR_XA_ENDED /* XA COMMIT or XA ROLLBACK */ } wr_xa_word;
+typedef struct wr_xa_last { wr_xid xid; wr_xa_word last; bool settled; } wr_xa_last;
+/* Fills in `last` of each of xa[0..n), reading the binlog files back from `before` as far as is needed. UNKNOWN: it is in none that the server still has. In stream.c. */
+wr_code wr_my_xa_last(wr_source *s, const wr_pos *before, wr_xa_last *xa, int n, wr_err *err);
 
 void wr_source_join_clear(wr_source *s);
 

@@ -9,6 +9,7 @@
 #include <strings.h>
 #include <unistd.h>
 #include "applier.h"
+#include "position.h"
 #include "source_impl.h"
 #include "weir/base/clock.h"
 #include "weir/base/mem.h"
@@ -333,16 +334,13 @@ static wr_code search_from(stream *st, MYSQL **m, const char *file, uint64_t off
     return dump_by_offset(*m, file, offset, 1 /* do not wait at the end */, id, err);
 }
 
-/* Reads one file, at most to `limit` when that is in it, for the last prepare of xid. */
-static wr_code search_file(stream *st, const char *file, const wr_pos *limit, const wr_xid *xid, bool *ret_found, wr_err *err) {
-    static const wr_stream_sink nowhere = {0};
+/* Reads one file, at most to `limit` when that is in it, with an applier that searches for xid (NULL = for no transaction). *again: what env.again was told. */
+static wr_code search_file(stream *st, const wr_applier_env *env, wr_pos *again, const char *file, const wr_pos *limit, const wr_xid *xid, bool *ret_found, wr_err *err) {
     wr_pos from = {.offset = 4};
-    wr_pos again = {0};
     snprintf(from.file, sizeof from.file, "%s", file);
-    wr_applier_env env = {.sink = &nowhere, .catalogue = st->s->catalogue, .types = st->s->types, .flavor = st->s->flavor, .spool = st->spool, .ctx = &again, .again = search_again};
     wr_applier *a;
-    WR_TRY(wr_applier_new(&env, &from, &a, err));
-    wr_applier_search(a, xid);
+    WR_TRY(wr_applier_new(env, &from, &a, err));
+    wr_applier_search(a, xid ? xid : &(wr_xid){.format = -1});
     MYSQL *m = NULL;
     wr_code rc = search_from(st, &m, file, 4, err);
     while (rc == WR_OK && strcmp(wr_applier_file(a), file) == 0) {
@@ -352,33 +350,75 @@ static wr_code search_file(stream *st, const char *file, const wr_pos *limit, co
         if (n == packet_error) rc = wr_my_fail(m, err, "looking back for an XA PREPARE");
         else if (n < 1 || (p[0] == 0xFE && n < 9)) break;
         else rc = wr_applier_feed(a, wr_slice_of(p + 1, n - 1), err);
-        if (rc == WR_OK && again.file[0]) {
-            rc = search_from(st, &m, file, again.offset, err);
-            wr_pos_clear(&again);
+        if (rc == WR_OK && again->file[0]) {
+            rc = search_from(st, &m, file, again->offset, err);
+            wr_pos_clear(again);
         }
         if (rc == WR_OK && wr_mono_us() - st->stop_asked_us > STOP_EVERY_US && stopping(st)) rc = wr_fail(err, WR_E_CANCELLED, WR_RETRY_NO, "asked to stop");
     }
     if (rc == WR_OK) *ret_found = wr_applier_found(a);
-    wr_pos_clear(&again);
+    wr_pos_clear(again);
     if (m) wr_my_abandon(m);
     wr_applier_free(a);
     return rc;
+}
+
+static const wr_stream_sink nowhere;
+
+/* Files at or before `limit`, newest first, until `enough` says so. */
+typedef wr_code search_fn(stream *st, const char *file, const wr_pos *limit, void *ctx, bool *ret_enough, wr_err *err);
+static wr_code search_back(stream *st, const wr_pos *limit, search_fn *fn, void *ctx, wr_err *err) {
+    logs l = {0};
+    wr_code rc = list_logs(st, &l, err);
+    bool enough = false;
+    for (int i = l.n - 1; i >= 0 && rc == WR_OK && !enough; i--) {
+        wr_pos at = {.offset = 4};
+        snprintf(at.file, sizeof at.file, "%s", l.name[i]);
+        if (wr_pos_cmp(&at, limit) > 0) continue;
+        rc = fn(st, l.name[i], limit, ctx, &enough, err);
+    }
+    logs_clear(&l);
+    return rc;
+}
+
+static wr_code hunt_in(stream *st, const char *file, const wr_pos *limit, void *ctx, bool *ret_found, wr_err *err) {
+    wr_pos again = {0};
+    wr_applier_env env = {.sink = &nowhere, .catalogue = st->s->catalogue, .types = st->s->types, .flavor = st->s->flavor, .spool = st->spool, .ctx = &again, .again = search_again};
+    return search_file(st, &env, &again, file, limit, ctx, ret_found, err);
 }
 
 static wr_code hunt(void *ctx, const wr_xid *xid, wr_err *err) {
     stream *st = ctx;
     wr_pos limit = {.offset = wr_applier_offset(st->applier)};
     snprintf(limit.file, sizeof limit.file, "%s", wr_applier_file(st->applier));
-    logs l = {0};
-    wr_code rc = list_logs(st, &l, err);
-    bool found = false;
-    for (int i = l.n - 1; i >= 0 && rc == WR_OK && !found; i--) {
-        wr_pos at = {.offset = 4};
-        snprintf(at.file, sizeof at.file, "%s", l.name[i]);
-        if (wr_pos_cmp(&at, &limit) > 0) continue;
-        rc = search_file(st, l.name[i], &limit, xid, &found, err);
-    }
-    logs_clear(&l);
+    return search_back(st, &limit, hunt_in, (void *)(uintptr_t)xid, err);
+}
+
+typedef struct words { wr_xa_last *xa; int n; } words;
+
+static void take_word(void *ctx, const wr_xid *xid, bool prepared) {
+    const words *w = ctx;
+    for (int i = 0; i < w->n; i++)
+        if (!w->xa[i].settled && wr_xid_eq(&w->xa[i].xid, xid)) w->xa[i].last = prepared ? WR_XA_PREPARED : WR_XA_ENDED;
+}
+
+static wr_code words_in(stream *st, const char *file, const wr_pos *limit, void *ctx, bool *ret_enough, wr_err *err) {
+    words *w = ctx;
+    bool found;
+    wr_pos again = {0}; /* nothing is read twice: no rows are taken */
+    wr_applier_env env = {.sink = &nowhere, .catalogue = st->s->catalogue, .types = st->s->types, .flavor = st->s->flavor, .ctx = w, .xa_word = take_word};
+    WR_TRY(search_file(st, &env, &again, file, limit, NULL, &found, err));
+    *ret_enough = true;
+    for (int i = 0; i < w->n; i++) *ret_enough &= w->xa[i].settled = w->xa[i].last != WR_XA_UNKNOWN;
+    return WR_OK;
+}
+
+wr_code wr_my_xa_last(wr_source *s, const wr_pos *before, wr_xa_last *xa, int n, wr_err *err) {
+    stream st = {.s = s, .sink = &nowhere, .stop_asked_us = wr_mono_us()};
+    words w = {xa, n};
+    for (int i = 0; i < n; i++) xa[i].last = WR_XA_UNKNOWN, xa[i].settled = false;
+    wr_code rc = search_back(&st, before, words_in, &w, err);
+    if (st.aux) wr_my_disconnect(st.aux);
     return rc;
 }
 

@@ -227,6 +227,15 @@ void wr_xa_spool_close(wr_xa_spool *s) {
     wr_free(s);
 }
 
+static wr_code wipe_one(void *ctx, const char *name, wr_err *err) {
+    bool ours = ends_with(name, ".xa.tmp") || ends_with(name, ".xa") || ends_with(name, ".done");
+    if (!ours || strspn(name, "0123456789abcdef") != 32) return WR_OK;
+    WR_AUTO char *path = wr_path_join(ctx, name);
+    return path ? wr_file_remove(path, err) : wr_nomem(err, "path", 0);
+}
+
+wr_code wr_xa_spool_wipe(const char *dir, wr_err *err) { return wr_file_exists(dir) ? wr_dir_list(dir, wipe_one, (void *)(uintptr_t)dir, err) : WR_OK; }
+
 /* ------------------------------------------------------------------ writing */
 wr_code wr_xa_spool_begin(wr_xa_spool *s, const wr_xid *xid, wr_err *err) {
     wr_xa_spool_discard(s);

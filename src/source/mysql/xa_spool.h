@@ -16,6 +16,8 @@ typedef struct wr_xa_spool wr_xa_spool;
  * committed behind it becomes prepared again, what was committed at or before it is deleted. WR_E_IO, WR_E_CORRUPT. */
 wr_code wr_xa_spool_open(const char *dir, const wr_pos *from, wr_xa_spool **ret_spool, wr_err *err);
 void wr_xa_spool_close(wr_xa_spool *s);
+/* Removes every file of a spool in the folder, which need not be there. */
+wr_code wr_xa_spool_wipe(const char *dir, wr_err *err);
 
 /* One transaction is being read at a time. begin throws away an unfinished one. */
 wr_code wr_xa_spool_begin(wr_xa_spool *s, const wr_xid *xid, wr_err *err);

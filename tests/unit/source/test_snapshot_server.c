@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
+#include "mysql/position.h"
 #include "mysql/snapshot_impl.h"
 #include "weir/base/clock.h"
 #include "weir/base/mem.h"
@@ -495,35 +496,66 @@ static void positions_move_with_commits(void **state) {
     wr_pos_clear(&c);
 }
 
-static void begin_waits_for_a_prepared_xa_transaction(void **state) {
+static uint64_t begun_ms(fixture *fx) {
+    wr_pos p = {0};
+    wr_err err = WR_ERR_INIT;
+    int64_t t = wr_mono_us();
+    must(wr_source_begin(fx->s, 1, &p, &err), &err);
+    wr_pos_clear(&p);
+    return (uint64_t)(wr_mono_us() - t) / 1000;
+}
+
+static void begin_does_not_wait_for_a_prepared_xa_transaction_that_the_binlog_has(void **state) {
     fixture *fx = on_server(state);
     wr_err err = WR_ERR_INIT;
     MYSQL *other = NULL;
     sql(fx, "CREATE TABLE t(id int primary key) engine=InnoDB");
     must(wr_my_connect(&fx->s->conn, &other, &err), &err);
-    must(wr_my_exec(other, &err, "XA START 'weir-ut'"), &err);
+    must(wr_my_exec(other, &err, "XA START 'weir-ut', 'b\\'q', 7"), &err);
     must(wr_my_exec(other, &err, "INSERT INTO %s.t VALUES(1)", fx->db), &err);
-    must(wr_my_exec(other, &err, "XA END 'weir-ut'"), &err);
-    must(wr_my_exec(other, &err, "XA PREPARE 'weir-ut'"), &err);
-    /* nobody commits it in time: 1 s is enough to see that begin does not go past it */
-    pid_t child = fork();
-    if (child == 0) {
-        wr_pos p = {0};
-        wr_err e = WR_ERR_INIT;
-        wr_source *s = NULL;
-        if (open_source(fx, 0, &s, &e) != WR_OK) _exit(2);
-        _exit(wr_source_begin(s, 1, &p, &e) == WR_OK ? 0 : 1);
-    }
-    usleep(1000000);
-    int status = 0;
-    assert_int_equal(waitpid(child, &status, WNOHANG), 0);
-    must(wr_my_exec(other, &err, "XA COMMIT 'weir-ut'"), &err);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    must(wr_my_exec(other, &err, "XA END 'weir-ut', 'b\\'q', 7"), &err);
+    must(wr_my_exec(other, &err, "XA PREPARE 'weir-ut', 'b\\'q', 7"), &err);
+    assert_true(begun_ms(fx) < 20000);
+    sql(fx, "FLUSH BINARY LOGS"); /* in a file before the last one */
+    assert_true(begun_ms(fx) < 20000);
+    must(wr_my_exec(other, &err, "XA COMMIT 'weir-ut', 'b\\'q', 7"), &err);
+    assert_true(begun_ms(fx) < 900);
     wr_my_disconnect(other);
-    wr_pos p = {0};
-    must(wr_source_begin(fx->s, 1, &p, &err), &err);
-    wr_pos_clear(&p);
+}
+
+static void the_last_word_on_an_xa_transaction_is_found(void **state) {
+    fixture *fx = on_server(state);
+    wr_err err = WR_ERR_INIT;
+    wr_xa_last xa[4] = {0};
+    wr_pos now = {0};
+    sql(fx, "CREATE TABLE t(id int primary key) engine=InnoDB");
+    static const char *const last[] = {"XA COMMIT", "XA ROLLBACK", NULL};
+    for (int round = 0; round < 2; round++)
+        for (int i = 0; i < 3; i++) {
+            MYSQL *m = NULL;
+            must(wr_my_connect(&fx->s->conn, &m, &err), &err);
+            must(wr_my_exec(m, &err, "XA START 'lw%d'", i), &err);
+            must(wr_my_exec(m, &err, "INSERT INTO %s.t VALUES(%d)", fx->db, round * 10 + i), &err);
+            must(wr_my_exec(m, &err, "XA END 'lw%d'", i), &err);
+            must(wr_my_exec(m, &err, "XA PREPARE 'lw%d'", i), &err);
+            if (last[i] || round == 0) must(wr_my_exec(m, &err, "%s 'lw%d'", last[i] ? last[i] : "XA COMMIT", i), &err);
+            wr_my_disconnect(m);
+        }
+    for (int i = 0; i < 4; i++) assert_true(wr_xid_parse_text(wr_slice_str(i == 0 ? "'lw0'" : i == 1 ? "'lw1'" : i == 2 ? "'lw2'" : "'never'"), &xa[i].xid));
+    for (int k = 0; k < 2; k++) {
+        must(wr_source_now(fx->s, &now, &err), &err);
+        must(wr_my_xa_last(fx->s, &now, xa, 4, &err), &err);
+        assert_int_equal(xa[0].last, WR_XA_ENDED);
+        assert_int_equal(xa[1].last, WR_XA_ENDED);
+        assert_int_equal(xa[2].last, WR_XA_PREPARED);
+        assert_int_equal(xa[3].last, WR_XA_UNKNOWN);
+        sql(fx, "FLUSH BINARY LOGS");
+    }
+    wr_pos_clear(&now);
+    MYSQL *m = NULL;
+    must(wr_my_connect(&fx->s->conn, &m, &err), &err);
+    must(wr_my_exec(m, &err, "XA ROLLBACK 'lw2'"), &err);
+    wr_my_disconnect(m);
 }
 
 static void take(void *ctx, const wr_finding *f) {
@@ -597,7 +629,8 @@ int main(void) {
         T(ranges_cover_the_table_once_and_evenly),
         T(the_rate_limit_holds_over_all_readers),
         T(positions_move_with_commits),
-        T(begin_waits_for_a_prepared_xa_transaction),
+        T(begin_does_not_wait_for_a_prepared_xa_transaction_that_the_binlog_has),
+        T(the_last_word_on_an_xa_transaction_is_found),
         T(check_finds_what_is_there),
     };
     where = getenv("WEIR_TEST_MARIADB");
