@@ -3,6 +3,7 @@
 WEIR_SERVERS=mariadb (or mysql) runs the tests on one of them only."""
 import itertools
 import os
+import random
 import re
 
 import pytest
@@ -13,10 +14,15 @@ from services import instance
 
 FLAVORS = os.environ.get("WEIR_SERVERS", "mariadb,mysql").split(",")
 numbers = itertools.count(1)
+os.environ.setdefault("WEIR_SEED", str(random.SystemRandom().randrange(10**6)))       # one for all workers: they must find the same tests
 
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "needs_no_weir: tests of the harness itself")
+
+
+def pytest_report_header():
+    return f"WEIR_SEED={os.environ['WEIR_SEED']}"
 
 
 def pytest_runtest_setup(item):

@@ -1,9 +1,16 @@
-"""The acceptance cases of tests/cases, each in three ways: `--until current` again and again (batch), a live sync with `weir wait`, and
-batch with MINIMAL row metadata, the default of both servers.
+"""The acceptance cases of tests/cases in several ways:
 
-WEIR_CASES=REGEX picks cases, WEIR_CASE_MODES=batch,live,minimal picks ways."""
+  batch         `sync --until current` again and again
+  live          a live sync with `weir wait`
+  minimal, live_minimal   the same with MINIMAL row metadata, the default of both servers
+  stepped       `sync --until current` and a comparison after each statement
+  killed        a live sync that is killed after each statement and started again
+
+The first three are run for every shared case. Of the other ways, and of the project's own cases, a run takes a sample by WEIR_SEED; WEIR_CASES_ALL=1
+runs all of them. WEIR_CASES=REGEX picks cases, WEIR_CASE_MODES=batch,killed picks ways (and then all cases)."""
 import argparse
 import os
+import random
 import re
 from pathlib import Path
 
@@ -11,37 +18,67 @@ import canon
 import drive
 import pytest
 import run_cases
+from harness import case_faults
 from harness.weir import BINARY
 
-CASES = Path(__file__).resolve().parents[1] / "cases" / "cases"
-MODES = os.environ.get("WEIR_CASE_MODES", "batch,live,minimal").split(",")
-ONLY = os.environ.get("WEIR_CASES", ".")
-IDS = sorted(str(f.parent.relative_to(CASES)) for f in CASES.rglob("case.json"))
+FOLDERS = {"cases": Path(__file__).resolve().parents[1] / "cases" / "cases", "own": Path(__file__).resolve().parents[1] / "cases" / "own"}
+MODES = ["batch", "live", "minimal", "live_minimal", "stepped", "killed"]
+USUAL = MODES[:3]
+SAMPLE = {"live_minimal": 0.08, "stepped": 0.2, "killed": 0.15}
+SEED = os.environ["WEIR_SEED"]
 
 
-def options(server, work, mode):
+def wanted():
+    """-> [(case id, mode)]"""
+    only = re.compile(os.environ.get("WEIR_CASES", "."))
+    modes = [m for m in os.environ.get("WEIR_CASE_MODES", ",".join(MODES)).split(",")]
+    everything = "WEIR_CASE_MODES" in os.environ or os.environ.get("WEIR_CASES_ALL") == "1"
+    rnd, out = random.Random(SEED), []
+    for kind, folder in FOLDERS.items():
+        for file in sorted(folder.rglob("case.json")):
+            case = ("" if kind == "cases" else kind + "/") + str(file.parent.relative_to(folder))
+            luck, mode = rnd.random(), rnd.choice(USUAL)
+            if not only.search(case):
+                continue
+            for m in modes:
+                usual = m in USUAL if kind == "cases" else m == mode
+                if everything or usual or luck < SAMPLE.get(m, 0):
+                    out.append((case, m))
+    return out
+
+
+def place(case_id):
+    """-> its folder, and the folder its id is relative to"""
+    own = case_id.startswith("own/")
+    return FOLDERS["own"].parent / case_id if own else FOLDERS["cases"] / case_id, FOLDERS["own"].parent if own else FOLDERS["cases"]
+
+
+def options(server, work, mode, seed):
     b = str(BINARY)
-    live = mode == "live"
+    live = mode in ("live", "live_minimal", "killed")
     return argparse.Namespace(
         dsn=server.dsn, flavor=server.flavor, work=str(work), timeout=120, catalog_name="weir", values_only=False, stop=None,
         sut=None if live else b + " sync -c {config} --until current",
-        start=b + " sync -c {config}" if live else None, wait=b + " wait -c {config} --timeout {timeout}" if live else None)
+        start=b + " sync -c {config}" if live else None, wait=b + " wait -c {config} --timeout {timeout}" if live else None,
+        make_sut={"stepped": case_faults.Stepped, "killed": case_faults.Killed}.get(mode, drive.Sut), seed=seed)
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("case_id", [i for i in IDS if re.search(ONLY, i)])
+@pytest.mark.parametrize("case_id,mode", wanted())
 def test_case(server, flavor, case_id, mode, tmp_path):
-    root = CASES / case_id
-    case = run_cases.load_case(str(root), str(CASES))
+    root, base = place(case_id)
+    case = run_cases.load_case(str(root), str(base))
     if flavor not in case["flavors"]:
         pytest.skip(f"not a case for {flavor}")
+    seed = f"{SEED} {flavor} {case_id}"
+    minimal = mode.endswith("minimal") or mode in ("stepped", "killed") and random.Random(seed).random() < 0.5
+    print(f"\nWEIR_SEED={SEED}", "MINIMAL" if minimal else "FULL")
     con = canon.connect(server.dsn)
-    if mode == "minimal":
+    if minimal:
         server.sql("SET GLOBAL binlog_row_metadata = 'MINIMAL'")
     try:
-        bad, warnings, rows = drive.run_case(options(server, tmp_path, mode), str(root), case, con)
+        bad, warnings, rows = drive.run_case(options(server, tmp_path, mode, seed), str(root), case, con)
     finally:
-        if mode == "minimal":
+        if minimal:
             server.sql("SET GLOBAL binlog_row_metadata = 'FULL'")
         con.close()
     for w in warnings:
