@@ -184,6 +184,8 @@ def merged_value(cls, v):
             v = float(v)
         elif k in ("int", "bit"):
             v = {"true": 1, "false": 0}.get(v) if v in ("true", "false") else int(v)
+        elif k == "time":
+            v = int(v)
         elif k in ("bin", "geo"):
             v = bytes.fromhex(v[2:])
         elif k == "vec":

@@ -38,11 +38,12 @@ class Gen:
         cs = self.r.choice(CHARSETS[:8] if self.chance(0.6) else CHARSETS)
         return f" CHARACTER SET {cs}" + (f" COLLATE {cs}_bin" if cs != "binary" and self.chance(0.25) else "")
 
-    def labels(self):
+    def labels(self, key=False):
+        """key: without the empty label, which the number 0 could not be told from"""
         r = self.r
         pool = ["a", "b", "red", "grün", "日本", "it''s", "x y", "0", "1", "NULL", "A-B", "\\\\", 'q"', "long" * 20, "é", "z"]
         if self.chance(0.2):
-            pool += ["", "a,b", "(x)"] + (["😀"] if self.wide_labels else [])
+            pool += ([] if key else [""]) + ["a,b", "(x)"] + (["😀"] if self.wide_labels else [])
         return r.sample(pool, r.choice((1, 2, 3, 5, 9, len(pool))))
 
     def type(self, key=False):
@@ -77,7 +78,7 @@ class Gen:
         if kind == 12 and not key:
             return r.choice(("TINYBLOB", "BLOB", "MEDIUMBLOB", "LONGBLOB") + (() if self.mysql else ("BLOB COMPRESSED",)))
         if kind == 13:
-            return f"ENUM({','.join(repr_label(x) for x in self.labels())})" + (self.charset() if self.chance(0.3) else "")
+            return f"ENUM({','.join(repr_label(x) for x in self.labels(key))})" + (self.charset() if self.chance(0.3) else "")
         if kind == 14 and not key:
             return f"SET({','.join(repr_label(x) for x in self.labels() if ',' not in x) or chr(39) + 'q' + chr(39)})"
         if kind == 15:

@@ -51,6 +51,7 @@ int wr_tok_words(const wr_tok *t, const char *const *upper, int n);
 #define WR_MODE_REAL_AS_FLOAT (1ull << 0)
 #define WR_MODE_ANSI_QUOTES (1ull << 2)
 #define WR_MODE_ORACLE (1ull << 9)         /* MariaDB */
+#define WR_MODE_MAXDB (1ull << 12)         /* MariaDB */
 #define WR_MODE_NO_BACKSLASH (1ull << 20)
 #define WR_MODE_STRICT (3ull << 21)        /* STRICT_TRANS_TABLES, STRICT_ALL_TABLES */
 

@@ -277,9 +277,23 @@ static void second_words(wr_parser *p, const char *first, wr_ddl_type *ty) {
     }
 }
 
+/* MariaDB: the types that depend on sql_mode; oracle_schema.DATE and the like say which are meant whatever it is. */
+static uint64_t type_modes(wr_parser *p) {
+    static const struct { const char *schema; uint64_t mode; } schemas[] = {{"MARIADB_SCHEMA", 0}, {"ORACLE_SCHEMA", WR_MODE_ORACLE}, {"MAXDB_SCHEMA", WR_MODE_MAXDB}};
+    if (!p->is_mariadb) return p->sql_mode & ~(WR_MODE_ORACLE | WR_MODE_MAXDB);
+    wr_tok dot = wr_parser_peek(p);
+    for (size_t i = 0; wr_tok_is(&dot, '.') && i < sizeof schemas / sizeof *schemas; i++)
+        if (wr_tok_word(&p->t, schemas[i].schema)) {
+            wr_parser_next(p), wr_parser_next(p);
+            return (p->sql_mode & ~(WR_MODE_ORACLE | WR_MODE_MAXDB)) | schemas[i].mode;
+        }
+    return p->sql_mode;
+}
+
 bool wr_ddl_type_parse(wr_parser *p, wr_ddl_type *ty) {
     *ty = (wr_ddl_type){0};
     const type_word *w = NULL;
+    uint64_t modes = type_modes(p);
     for (size_t i = 0; !w && i < sizeof type_words / sizeof *type_words; i++)
         if (wr_tok_word(&p->t, type_words[i].word)) w = &type_words[i];
     if (!w) return false;
@@ -287,11 +301,12 @@ bool wr_ddl_type_parse(wr_parser *p, wr_ddl_type *ty) {
     wr_parser_next(p);
     ty->kind = w->kind;
     ty->blob_bytes = w->blob_bytes;
-    bool oracle = p->is_mariadb && (p->sql_mode & WR_MODE_ORACLE);
+    bool oracle = modes & WR_MODE_ORACLE;
     if (w->kind == MY_GEOMETRY) ty->geometry = first;
     if (strcmp(first, "REAL") == 0 && (p->sql_mode & WR_MODE_REAL_AS_FLOAT)) ty->kind = MY_FLOAT;
     if (strcmp(first, "SERIAL") == 0) ty->serial = ty->is_unsigned = true;
     if (oracle && strcmp(first, "DATE") == 0) ty->kind = MY_DATETIME;
+    if ((modes & WR_MODE_MAXDB) && strcmp(first, "TIMESTAMP") == 0) ty->kind = MY_DATETIME;
     if (oracle && strcmp(first, "BLOB") == 0) ty->blob_bytes = 4;
     second_words(p, first, ty);
     if (strncmp(first, "BOOL", 4) == 0) ty->is_bool = true;

@@ -1,15 +1,17 @@
 #include "decimal_bin.h"
 
+#define DIGITS_MAX 81 /* nine groups: inside JSON the first group counts whole */
+
 static const uint8_t digits_bytes[10] = {0, 1, 1, 2, 2, 3, 3, 4, 4, 4};
 static const uint32_t pow10_u32[10] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000, 1000000000};
 
 unsigned wr_decimal_bin_size(unsigned precision, unsigned scale) {
-    if (precision < 1 || precision > 65 || scale > 30 || scale > precision) return 0;
+    if (precision < 1 || precision > DIGITS_MAX || scale > 30 || scale > precision) return 0;
     unsigned ints = precision - scale;
     return ints / 9 * 4 + digits_bytes[ints % 9] + scale / 9 * 4 + digits_bytes[scale % 9];
 }
 
-/* The groups of digits from the left: at most 1 + 7 + 3 + 1. */
+/* The groups of digits from the left: at most 1 + 8 + 3 + 1. */
 typedef struct groups { int n; uint32_t v[14]; uint8_t digits[14]; bool negative; int nints; /* groups before the point */ } groups;
 
 static bool read_groups(const uint8_t *p, unsigned precision, unsigned scale, groups *g) {
@@ -54,7 +56,7 @@ bool wr_decimal_bin_read(const uint8_t *p, unsigned precision, unsigned scale, _
 bool wr_decimal_bin_print(const uint8_t *p, unsigned precision, unsigned scale, wr_buf *out) {
     groups g;
     if (!read_groups(p, precision, scale, &g)) return false;
-    char text[65 + 3 + 9], *t = text;
+    char text[DIGITS_MAX + 3 + 9], *t = text;
     bool zero = true;
     for (int i = 0; i < g.n; i++) zero &= g.v[i] == 0;
     if (g.negative && !zero) *t++ = '-';

@@ -31,12 +31,14 @@ typedef struct plan_col {
     bool is_json;          /* counts in the bits of partial updates */
     bool uuid_swapped;     /* MariaDB before 10.10.6: every UUID is stored swapped */
     bool is_binary;        /* BINARY(n): padded */
+    bool is_hash;          /* MariaDB's DB_ROW_HASH_n: passed over */
     wr_type type;          /* in the lake */
     uint32_t pad;          /* BINARY(n): n */
     int lake;              /* index in the schema, -1 = hidden */
     const wr_charset *cs;
     const wr_my_col *col;
     wr_slice *labels;      /* ENUM, SET */
+    int empty_label;       /* ENUM, SET in the key: number of the label '' from 1, 0 = none */
 } plan_col;
 
 /* A value of one image: where it is in the row buffer. */
@@ -290,9 +292,17 @@ static void put_address(const plan_col *c, const uint8_t b[16], wr_buf *out) {
     put_counted(out, t, (size_t)n);
 }
 
+/* ENUM's number 0 is shown as '', and so is the label ''; a SET's empty member adds nothing to what is shown. */
+__attribute__((cold, noinline)) static wr_code empty_key(const wr_row_plan *p, const plan_col *c, wr_err *err) {
+    wr_fail(err, WR_E_DECODE, WR_RETRY_NO, "table %s.%s: column %s is in the table's key and holds an empty value of two kinds: such rows could not be told apart",
+            p->t->db, p->t->name, c->col->name);
+    return wr_err_cure(err, "correct the value in the source, or exclude the table");
+}
+
 static wr_code put_set(const wr_row_plan *p, const plan_col *c, uint64_t v, wr_buf *out, wr_err *err) {
     size_t at = out->n;
     wr_buf_u32(out, 0);
+    if (__builtin_expect(c->empty_label && v >> (c->empty_label - 1) & 1, 0)) return empty_key(p, c, err);
     for (; v; v &= v - 1) {
         int i = __builtin_ctzll(v);
         if (i >= c->col->nlabels) return bad_value(p, c, "a member the definition does not have", err);
@@ -417,7 +427,7 @@ static wr_code decode_image(wr_row_plan *p, wr_rd *r, const uint8_t *present, bo
             if (null) continue;
             const uint8_t *b = wr_rd_take(r, c->width);
             if (!b) return cut(p, c, err);
-            if (is_for_ever(c, b, c->width)) im->current = true;
+            if (!c->is_hash && is_for_ever(c, b, c->width)) im->current = true;
             continue;
         }
         wr_slice raw = {0};
@@ -508,6 +518,7 @@ static wr_code decode_image(wr_row_plan *p, wr_rd *r, const uint8_t *present, bo
                 if (!b) return cut(p, c, err);
                 unsigned v = c->width == 1 ? b[0] : (unsigned)(b[0] | b[1] << 8);
                 if (v > (unsigned)c->col->nlabels) return bad_value(p, c, "a member the definition does not have", err);
+                if (__builtin_expect(v == 0 && c->empty_label, 0)) return empty_key(p, c, err);
                 if (v == 0) put_counted(out, "", 0); /* what the server keeps for an invalid value */
                 else put_counted(out, c->labels[v - 1].p, c->labels[v - 1].n);
             } else if (c->op == OP_SET) {
@@ -814,6 +825,26 @@ static bool is_signed_type(uint8_t t) { /* the types that have a bit in the sign
            t == T_YEAR;
 }
 
+/* A UNIQUE key over what is too long for an index makes MariaDB keep a hash of it in a hidden column behind all others. Its keys come and go with types of columns, so that no
+ * definition here follows them: the map shows that they are there, and with FULL metadata their names. */
+static const wr_my_col hash_col = {.name = "DB_ROW_HASH_1", .kind = MY_BIGINT, .column_type = "bigint unsigned", .is_unsigned = true, .hidden = true};
+
+static bool may_be_hashes(const wr_my_table *t, const wr_ev_table_map *m, const wr_event_format *f) {
+    if (!f->is_mariadb || m->ncols <= t->ncols) return false;
+    for (int i = t->ncols; i < m->ncols; i++)
+        if (m->types[i] != T_LONGLONG) return false;
+    return true;
+}
+
+static const wr_my_col *col_at(const wr_my_table *t, int i) { return i < t->ncols ? &t->cols[i] : &hash_col; }
+
+static wr_code wrong_number(const wr_my_table *t, const wr_ev_table_map *m, wr_err *err) {
+    char says[64], know[64];
+    snprintf(says, sizeof says, "%d columns", m->ncols);
+    snprintf(know, sizeof know, "%d", t->ncols);
+    return disagree(t, -1, says, know, err);
+}
+
 /* Optional metadata: 1 signs, 4 names, 5 SET labels, 6 ENUM labels. */
 static wr_code check_optional(const wr_my_table *t, const wr_ev_table_map *m, const map_col *mc, wr_err *err) {
     wr_rd r = wr_rd_of(m->optional.p, m->optional.n);
@@ -830,13 +861,18 @@ static wr_code check_optional(const wr_my_table *t, const wr_ev_table_map *m, co
                 if ((size_t)k / 8 >= v.n) return wr_fail(err, WR_E_DECODE, WR_RETRY_NO, "table %s.%s: TABLE_MAP's signs are cut", t->db, t->name);
                 bool uns = v.p[k / 8] >> (7 - k % 8) & 1;
                 k++;
-                if (is_integer(t->cols[i].kind) && uns != t->cols[i].is_unsigned)
+                if (i >= t->ncols && !uns) return wrong_number(t, m, err);
+                if (is_integer(col_at(t, i)->kind) && uns != col_at(t, i)->is_unsigned)
                     return disagree(t, i, uns ? "unsigned" : "signed", t->cols[i].column_type, err);
             }
         } else if (type == 4) {
             for (int i = 0; i < m->ncols; i++) {
                 wr_slice name = wr_rd_bytes(&f, wr_rd_lenenc(&f));
                 if (f.bad) return wr_fail(err, WR_E_DECODE, WR_RETRY_NO, "table %s.%s: TABLE_MAP's names are cut", t->db, t->name);
+                if (i >= t->ncols) {
+                    if (name.n < 12 || memcmp(name.p, "DB_ROW_HASH_", 12) != 0) return wrong_number(t, m, err);
+                    continue;
+                }
                 if (!wr_slice_eq(name, wr_slice_str(t->cols[i].name))) {
                     char says[300];
                     snprintf(says, sizeof says, "\"%.*s\"", (int)(name.n > 256 ? 256 : name.n), (const char *)name.p);
@@ -846,7 +882,7 @@ static wr_code check_optional(const wr_my_table *t, const wr_ev_table_map *m, co
         } else if (type == 5 || type == 6) {
             uint8_t kind = type == 5 ? T_SET : T_ENUM;
             for (int i = 0; i < m->ncols; i++) {
-                if (mc[i].type != kind) continue;
+                if (mc[i].type != kind || i >= t->ncols) continue;
                 uint64_t labels = wr_rd_lenenc(&f);
                 for (uint64_t k = 0; k < labels && !f.bad; k++) wr_rd_bytes(&f, wr_rd_lenenc(&f));
                 if (f.bad) return wr_fail(err, WR_E_DECODE, WR_RETRY_NO, "table %s.%s: TABLE_MAP's labels are cut", t->db, t->name);
@@ -872,7 +908,7 @@ static wr_code plan_fill(wr_row_plan *p, const wr_ev_table_map *m, const map_col
     const wr_my_table *t = p->t;
     WR_TRY(check_optional(t, m, mc, err));
     int nlabels = 0;
-    for (int i = 0; i < p->ncols; i++) nlabels += t->cols[i].nlabels;
+    for (int i = 0; i < t->ncols; i++) nlabels += t->cols[i].nlabels;
     p->labels = wr_calloc((size_t)nlabels + 1, sizeof *p->labels);
     p->pb = wr_calloc((size_t)p->nlake + 1, sizeof *p->pb);
     p->pa = wr_calloc((size_t)p->nlake + 1, sizeof *p->pa);
@@ -881,16 +917,17 @@ static wr_code plan_fill(wr_row_plan *p, const wr_ev_table_map *m, const map_col
     p->bound = ((size_t)p->nlake + 7) / 8 + 128;
     for (int i = 0; i < p->ncols; i++) {
         plan_col *c = &p->c[i];
-        const wr_my_col *d = &t->cols[i];
+        const wr_my_col *d = col_at(t, i);
         c->col = d;
-        c->lake = t->lake_col[i];
+        c->is_hash = i >= t->ncols;
+        c->lake = c->is_hash ? -1 : t->lake_col[i];
         if (!compile(c, &mc[i], d, f)) {
             char says[64];
             print_map_col(&mc[i], says);
             return disagree(t, i, says, d->column_type ? d->column_type : "", err);
         }
         if (c->lake >= 0) c->type = t->schema->cols[c->lake].type;
-        else {
+        else if (!c->is_hash) {
             p->hidden = true;
             if (c->op != OP_U64 && c->op != OP_TIMESTAMP2 && c->op != OP_TIMESTAMP_OLD)
                 return wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "table %s.%s: hidden column %s is no period column", t->db, t->name, d->name);
@@ -904,19 +941,17 @@ static wr_code plan_fill(wr_row_plan *p, const wr_ev_table_map *m, const map_col
                 c->op = OP_UTF8;
         }
         c->labels = label;
-        for (int k = 0; k < d->nlabels; k++) *label++ = wr_slice_str(d->labels[k]);
+        for (int k = 0; k < d->nlabels; k++) {
+            if (d->key_ord && !*d->labels[k]) c->empty_label = k + 1;
+            *label++ = wr_slice_str(d->labels[k]);
+        }
     }
     return WR_OK;
 }
 
 wr_code wr_row_plan_new(const wr_my_table *t, const wr_ev_table_map *m, const wr_event_format *f, wr_my_types types, wr_row_plan **ret_plan,
                         wr_err *err) {
-    if (m->ncols != t->ncols) {
-        char says[64], know[64];
-        snprintf(says, sizeof says, "%d columns", m->ncols);
-        snprintf(know, sizeof know, "%d", t->ncols);
-        return disagree(t, -1, says, know, err);
-    }
+    if (m->ncols != t->ncols && !may_be_hashes(t, m, f)) return wrong_number(t, m, err);
     WR_AUTO map_col *mc = wr_calloc((size_t)m->ncols + 1, sizeof *mc);
     wr_row_plan *p = wr_calloc(1, sizeof *p + (size_t)m->ncols * sizeof p->c[0]);
     if (!mc || !p) {

@@ -413,6 +413,7 @@ static uint64_t mode_bits(const char *names) {
     if (strstr(names, "STRICT_TRANS_TABLES")) m |= 1u << 21;
     if (strstr(names, "STRICT_ALL_TABLES")) m |= 1u << 22;
     if (strstr(names, "ORACLE")) m |= 512;
+    if (strstr(names, "MAXDB")) m |= 4096;
     return m;
 }
 

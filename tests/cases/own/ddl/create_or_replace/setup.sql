@@ -1,0 +1,3 @@
+CREATE DATABASE w_create_or_replace DEFAULT CHARACTER SET utf8mb4;
+USE w_create_or_replace;
+CREATE TABLE t(id INT PRIMARY KEY, v INT); CREATE TABLE s(a INT, b TEXT); INSERT INTO t VALUES(1,1),(2,2); INSERT INTO s VALUES(1,'s'),(1,'s');

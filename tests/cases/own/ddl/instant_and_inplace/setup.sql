@@ -1,0 +1,3 @@
+CREATE DATABASE w_instant_and_inplace DEFAULT CHARACTER SET utf8mb4;
+USE w_instant_and_inplace;
+CREATE TABLE t(id INT PRIMARY KEY, a INT, b VARCHAR(10), c INT NOT NULL DEFAULT 5); INSERT INTO t VALUES(1,1,'x',1),(2,2,'y',2);

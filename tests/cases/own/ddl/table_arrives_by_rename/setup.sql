@@ -1,0 +1,3 @@
+CREATE DATABASE w_table_arrives_by_rename DEFAULT CHARACTER SET utf8mb4;
+USE w_table_arrives_by_rename;
+CREATE TABLE t(id INT PRIMARY KEY, v INT); CREATE TABLE lhmn_t(id INT PRIMARY KEY, v BIGINT, w TEXT); CREATE TABLE stage(a INT, b DATE); INSERT INTO t VALUES(1,1); INSERT INTO lhmn_t VALUES(1,10,'x'),(2,20,'y'); INSERT INTO stage VALUES(1,'2024-01-01'),(1,'2024-01-01');

@@ -1,0 +1,7 @@
+USE w_invisible_primary_key;
+INSERT INTO t VALUES(1,'x'); DELETE FROM t WHERE a=1 LIMIT 1; UPDATE t SET b='z' WHERE a=2;
+SET sql_generate_invisible_primary_key=ON;
+CREATE TABLE u(a INT); INSERT INTO u VALUES(1),(1); DELETE FROM u LIMIT 1; CREATE TABLE w AS SELECT a FROM u; INSERT INTO w VALUES(5);
+ALTER TABLE t ADD c INT DEFAULT 3; UPDATE t SET c=4 LIMIT 2; ALTER TABLE u ADD d INT FIRST; INSERT INTO u VALUES(2,2);
+SET sql_generate_invisible_primary_key=OFF; ALTER TABLE t DROP PRIMARY KEY, DROP COLUMN my_row_id; INSERT INTO t VALUES(7,'q',7); SET sql_generate_invisible_primary_key=ON; CREATE TABLE l LIKE u; INSERT INTO l VALUES(1,1);
+SET sql_generate_invisible_primary_key=OFF; ALTER TABLE u ALTER COLUMN my_row_id SET VISIBLE; INSERT INTO u VALUES(NULL,8,8);

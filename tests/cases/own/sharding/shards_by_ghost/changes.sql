@@ -1,0 +1,3 @@
+USE w_shards_by_ghost;
+CREATE TABLE `_o_1_gho` LIKE o_1; ALTER TABLE `_o_1_gho` ADD w INT DEFAULT 3; INSERT IGNORE INTO `_o_1_gho`(id,v) SELECT id,v FROM o_1; UPDATE o_1 SET v=9 WHERE id=1; REPLACE INTO `_o_1_gho`(id,v) VALUES(1,9); RENAME TABLE o_1 TO `_o_1_del`, `_o_1_gho` TO o_1; INSERT INTO o_1 VALUES(3,3,30); DROP TABLE `_o_1_del`; INSERT INTO o_2 VALUES(2,20);
+CREATE TABLE `_o_2_gho` LIKE o_2; ALTER TABLE `_o_2_gho` ADD w INT DEFAULT 3; DROP TABLE `_o_2_gho`; UPDATE o_2 SET v=11 WHERE id=1; CREATE TABLE `_o_2_gho` LIKE o_2; ALTER TABLE `_o_2_gho` ADD w INT DEFAULT 3; INSERT IGNORE INTO `_o_2_gho`(id,v) SELECT id,v FROM o_2; RENAME TABLE o_2 TO `_o_2_del`, `_o_2_gho` TO o_2; UPDATE o_2 SET w=4 WHERE id=2; DROP TABLE `_o_2_del`; DELETE FROM o_1 WHERE id=2;

@@ -1,0 +1,7 @@
+USE w_gtid_domains;
+SET SESSION gtid_domain_id=7; INSERT INTO t VALUES(2,2); ALTER TABLE t ADD w INT DEFAULT 3; SET SESSION server_id=99; INSERT INTO t VALUES(3,3,3);
+SET SESSION gtid_domain_id=0; UPDATE t SET w=4 WHERE id=1;
+-- @conn b
+USE w_gtid_domains; SET SESSION gtid_domain_id=4294967295; BEGIN; INSERT INTO t VALUES(4,4,4); UPDATE t SET v=0 WHERE id=2; COMMIT; CREATE TABLE u(id INT PRIMARY KEY); INSERT INTO u VALUES(1);
+-- @conn main
+UPDATE t SET v=v+1; SET SESSION gtid_domain_id=7; DELETE FROM t WHERE id=1;

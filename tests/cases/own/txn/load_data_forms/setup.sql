@@ -1,0 +1,3 @@
+CREATE DATABASE w_load_data_forms DEFAULT CHARACTER SET utf8mb4;
+USE w_load_data_forms;
+CREATE TABLE t(id INT PRIMARY KEY, v VARCHAR(30), w INT); CREATE TABLE k(a VARCHAR(30), b INT); INSERT INTO t VALUES(1,'old',1),(2,'old',2);

@@ -1,0 +1,1 @@
+SET GLOBAL binlog_checksum=CRC32;

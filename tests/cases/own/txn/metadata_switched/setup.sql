@@ -1,0 +1,3 @@
+CREATE DATABASE w_metadata_switched DEFAULT CHARACTER SET utf8mb4;
+USE w_metadata_switched;
+CREATE TABLE t(id INT PRIMARY KEY, e ENUM('a','b'), u INT UNSIGNED, v VARCHAR(9)); INSERT INTO t VALUES(1,'a',4294967295,'x');

@@ -1,0 +1,1 @@
+SET GLOBAL log_bin_trust_function_creators=OFF;

@@ -1,0 +1,3 @@
+USE w_tables_locked_names_of_events;
+INSERT INTO `begin` VALUES(2,'COMMIT'); BEGIN; INSERT INTO `COMMIT` VALUES(2,'/* XA COMMIT */'); UPDATE `begin` SET `commit`='ROLLBACK; DROP TABLE t'; COMMIT;
+ALTER TABLE `begin` ADD `savepoint` INT DEFAULT 1, ADD `xa start` INT; RENAME TABLE `xa` TO `rollback`; INSERT INTO `rollback` VALUES(5); BEGIN /* nothing */; COMMIT /* to see */; START TRANSACTION WITH CONSISTENT SNAPSHOT; DELETE FROM `COMMIT` WHERE id=1; COMMIT AND CHAIN; INSERT INTO `COMMIT` VALUES(9,'chained'); ROLLBACK AND NO CHAIN; SET autocommit=0; INSERT INTO `rollback` VALUES(6); COMMIT; SET autocommit=1;

@@ -1,0 +1,1 @@
+XA ROLLBACK 'wp1'; XA ROLLBACK 'wp2';

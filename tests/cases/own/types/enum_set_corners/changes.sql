@@ -1,0 +1,12 @@
+USE w_enum_set_corners;
+SET sql_mode='';
+INSERT INTO e SELECT id+10,a,b,c,d,s FROM e;
+INSERT INTO e VALUES(20,'bad','bad','bad','bad','bad'),(21,1,3,7,2,18446744073709551614),(22,'B','2','2,1','X','m63,m0');
+UPDATE e SET a='', b=1, c=0 WHERE id=1;
+UPDATE e SET a='zzz' WHERE id=3;
+ALTER TABLE e ADD f ENUM('it''s','a,b','"q"','b\\s','') NOT NULL, ADD g SET('é','日') NOT NULL DEFAULT 'é';
+INSERT INTO e(id,f,g) VALUES(30,'a,b','日,é'),(31,'b\\s',''),(32,5,3);
+ALTER TABLE e MODIFY a ENUM('','a','b','c'), MODIFY c SET('1','2','4','8') NOT NULL;
+INSERT INTO e(id,a,c) VALUES(40,'c','8,1');
+ALTER TABLE e MODIFY b ENUM('0','1','2') NOT NULL;
+UPDATE e SET b='0' WHERE id=40;

@@ -1,0 +1,9 @@
+USE w_generated_columns_in_use;
+INSERT INTO g(id,j,a) VALUES(4,'{"k":[1,2]}','abc'),(5,'{}','x');
+UPDATE g SET a=CONCAT(a,a) WHERE id IN (1,4); UPDATE g SET j='{"k":null}' WHERE id=2;
+ALTER TABLE g ADD d DATE, ADD w INT AS (YEAR(d)*10) STORED, ADD h BINARY(4) AS (UNHEX('01020304')) VIRTUAL;
+INSERT INTO g(id,a,d) VALUES(6,'six','2024-02-29'); UPDATE g SET d='1999-01-01' WHERE id=1;
+ALTER TABLE g DROP COLUMN w, ADD dd DECIMAL(20,3) AS (id/7) VIRTUAL AFTER id;
+INSERT INTO g(id,a) VALUES(7,'seven');
+ALTER TABLE g CHANGE m m2 BIGINT AS (n*2) VIRTUAL, RENAME COLUMN u TO uu;
+INSERT INTO g(id,a) VALUES(8,'eight'); DELETE FROM g WHERE id=3;

@@ -1,0 +1,9 @@
+USE w_spatial_kinds_and_srids;
+INSERT INTO g SELECT 2,g,p,l,y,mp,ml,my,gc FROM g;
+INSERT INTO g(id,g,p) VALUES(3,ST_GeomFromText('POINT(48.5 11.25)',4326),ST_GeomFromText('POINT(48.5 11.25)',4326)),(4,ST_GeomFromText('LINESTRING(1 2,3 4)',3857),NULL);
+UPDATE g SET g=gc, l=NULL WHERE id=1;
+INSERT INTO s SELECT id+10,p FROM s; UPDATE s SET p=ST_GeomFromText('POINT(-5 5)') WHERE id=11; DELETE FROM s WHERE id=1;
+ALTER TABLE s ADD q POLYGON, ADD r GEOMETRY;
+UPDATE s SET q=ST_GeomFromText('POLYGON((0 0,1 0,1 1,0 0))') WHERE id=2;
+ALTER TABLE g MODIFY p GEOMETRY;
+INSERT INTO g(id,p) VALUES(5,ST_GeomFromText('MULTIPOINT(1 1)'));
