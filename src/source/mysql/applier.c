@@ -22,6 +22,7 @@ typedef enum undoing { UNDONE_YES = 0, UNDONE_NO, UNDONE_UNKNOWN } undoing;
 /* What a table id stands for at the moment. */
 typedef struct table {
     wr_row_plan *plan;   /* NULL: not captured, passed over */
+    bool older;          /* its rows are older than the definition, which the next map may be no more */
     wr_cascade_table *cause; /* not captured, and changes of its rows reach captured tables */
     undoing undoing;
     uint64_t group;      /* in which it last had rows */
@@ -472,7 +473,7 @@ static wr_code apply_statement(wr_applier *a, const wr_ev_query *q, wr_err *err)
         .default_db = q->db, .sql = q->sql, .charset = charset, .time_zone = q->time_zone[0] ? q->time_zone : NULL,
         .collation_server = collation_name(a, m, q->collation_server), .session = q->thread_id, .explicit_timestamp = q->explicit_timestamp,
         .sql_mode = q->sql_mode, .is_mariadb = a->format.is_mariadb || a->env.flavor == WR_MARIADB,
-        .server_version = a->format.server_version_num,
+        .server_version = a->format.server_version_num, .file = a->file, .offset = a->start,
         .maybe_nothing = !a->format.is_mariadb && a->env.flavor == WR_MYSQL && !q->ddl_xid && a->group != GROUP_BEGUN, /* CREATE ... SELECT has its own */
     };
     wr_statement_kind kind = WR_STMT_IGNORED;
@@ -618,7 +619,7 @@ static wr_code on_table_map(wr_applier *a, wr_err *err) {
     if (a->searching && !a->xa) return WR_OK; /* what is known of tables now need not fit then */
     WR_TRY(wr_event_table_map_parse(&a->ev, &a->format, &m, err));
     table *t = wr_u64map_get(a->tables, m.table_id);
-    if (t && t->n == m.identity.n && memcmp(t->identity, m.identity.p, t->n) == 0) {
+    if (t && !t->older && t->n == m.identity.n && memcmp(t->identity, m.identity.p, t->n) == 0) {
         a->last_id = m.table_id, a->last_table = t;
         return WR_OK;
     }
@@ -640,6 +641,8 @@ static wr_code on_table_map(wr_applier *a, wr_err *err) {
             wr_err_cure(err, "its CREATE was not in the binlog (sql_log_bin=0?): take the table out and in again, so that it is read anew");
         } else {
             rc = wr_row_plan_new(def, &m, &a->format, a->env.types, &t->plan, err);
+            /* the load that came with the definition reads what these rows did: a table is only altered when those who wrote to it have ended */
+            if (rc == WR_E_SCHEMA && wr_my_table_ahead(def, a->file, a->start)) wr_err_clear(err), rc = WR_OK, t->older = true;
             t->undoing = undoing_of(def);
             t->def = def;
         }

@@ -6,6 +6,7 @@
 #include <strings.h>
 
 #include "weir/base/mem.h"
+#include "weir/base/pattern.h"
 
 typedef struct pattern {
     regex_t re;
@@ -26,7 +27,7 @@ static char *literal_of(const char *re) {
     if (!s) return NULL;
     size_t n = 0;
     for (; *re; re++) {
-        if (*re == '\\' && re[1]) s[n++] = *++re;
+        if (*re == '\\' && re[1] && !strchr("dws", re[1])) s[n++] = *++re;
         else if (strchr(".[]()*+?{}|^$\\", *re)) {
             wr_free(s);
             return NULL;
@@ -41,9 +42,9 @@ static wr_code compile(const char *const *texts, int n, pattern **ret, int *ret_
     if (!*ret) return wr_nomem(err, "capture patterns", (size_t)n * sizeof **ret);
     *ret_n = n;
     for (int i = 0; i < n; i++) {
-        WR_AUTO char *anchored = wr_asprintf("^(%s)$", texts[i]);
-        if (!anchored) return wr_nomem(err, "capture patterns", strlen(texts[i]));
-        int rc = regcomp(&(*ret)[i].re, anchored, REG_EXTENDED | REG_NOSUB);
+        WR_AUTO_BUF wr_buf posix = WR_BUF_INIT;
+        WR_TRY(wr_pattern_posix(texts[i], &posix, err));
+        int rc = regcomp(&(*ret)[i].re, (char *)posix.p, REG_EXTENDED | REG_NOSUB);
         if (rc != 0) {
             char why[128];
             regerror(rc, &(*ret)[i].re, why, sizeof why);

@@ -15,6 +15,8 @@
 
 typedef wr_code emit_fn(void *ctx, const wr_ddl *d, wr_err *err);
 
+#define ASK_TRIES 5 /* for a definition that does not change while the position is read */
+
 typedef struct apply {
     wr_catalogue *c;
     const wr_statement *st;
@@ -92,11 +94,8 @@ static void renumber_columns(wr_my_table *t) {
 }
 
 /* ------------------------------------------------------------------ asking the server */
-/* The definition the server has now, or NULL when it has no such table (any more). The stream may be behind it: TABLE_MAP is checked against
- * what comes of this, and rows are read again. */
-static wr_code ask(apply *ap, const char *db, const char *name, wr_my_table **ret, wr_err *err) {
+static wr_code ask_once(apply *ap, const char *db, const char *name, wr_my_table **ret, wr_err *err) {
     *ret = NULL;
-    if (!ap->m) return wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "the definition of %s.%s is not known, and there is no connection to ask for it", db, name);
     wr_my_table **t = NULL;
     int n = 0;
     WR_TRY(wr_catalogue_read_server(ap->m, ap->c->capture, ap->c->types, ap->c->flavor, db, name, &t, &n, err));
@@ -105,6 +104,57 @@ static wr_code ask(apply *ap, const char *db, const char *name, wr_my_table **re
     wr_free(t);
     return WR_OK;
 }
+
+typedef struct place { char *file; uint64_t offset; } place;
+
+static wr_code on_place(void *ctx, MYSQL_ROW row, unsigned long *lengths, unsigned ncols, wr_err *err) {
+    place *p = ctx;
+    if (p->file || ncols < 2 || !row[0] || !row[1]) return WR_OK;
+    p->offset = strtoull(row[1], NULL, 10);
+    return (p->file = wr_strdup(row[0])) ? WR_OK : wr_nomem(err, "binlog position", 64);
+}
+
+/* NULL when the server does not tell. */
+static wr_code binlog_end(apply *ap, char **ret_file, uint64_t *ret_offset, wr_err *err) {
+    bool by_new_name = ap->c->flavor == WR_MYSQL && mysql_get_server_version(ap->m) >= 80200;
+    place p = {0};
+    wr_code rc = wr_my_query(ap->m, on_place, &p, err, "%s", by_new_name ? "SHOW BINARY LOG STATUS" : "SHOW MASTER STATUS");
+    if (rc != WR_OK) wr_free(p.file), p = (place){0};
+    if (rc == WR_E_AUTH) wr_err_clear(err), rc = WR_OK;
+    if (rc != WR_OK) return rc;
+    *ret_file = p.file, *ret_offset = p.offset;
+    return WR_OK;
+}
+
+/* The definition the server has now, or NULL when it has no such table (any more). The stream may be behind it: TABLE_MAP is checked against
+ * what comes of this, and rows are read again. With the end of the binlog at which the server had it, when that can be told. */
+static wr_code ask(apply *ap, const char *db, const char *name, wr_my_table **ret, wr_err *err) {
+    *ret = NULL;
+    if (!ap->m) return wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "the definition of %s.%s is not known, and there is no connection to ask for it", db, name);
+    AUTO_TABLE wr_my_table *t = NULL;
+    WR_TRY(ask_once(ap, db, name, &t, err));
+    for (int i = 0; t && i < ASK_TRIES; i++) {
+        WR_AUTO char *file = NULL;
+        uint64_t offset = 0;
+        WR_TRY(binlog_end(ap, &file, &offset, err));
+        if (!file) break;
+        AUTO_TABLE wr_my_table *again = NULL;
+        WR_TRY(ask_once(ap, db, name, &again, err));
+        char why[8];
+        bool same = again && wr_my_table_same(t, again, why, sizeof why);
+        wr_my_table_free(t);
+        t = WR_STEAL(again);
+        if (!same) continue;
+        t->doubt_file = WR_STEAL(file);
+        t->doubt_offset = offset;
+        break;
+    }
+    *ret = WR_STEAL(t);
+    return WR_OK;
+}
+
+/* The definition came from the server when this statement had been executed there already. */
+static bool ahead(const apply *ap, const wr_my_table *t) { return wr_my_table_ahead(t, ap->st->file, ap->st->offset); }
 
 /* Column ids of `t` by name from `like`, where the lake can follow; else new ones above both. */
 static void ids_by_name(wr_my_table *t, const wr_my_table *like, wr_my_types types) {
@@ -449,7 +499,8 @@ static wr_code created(apply *ap, const wr_ddl_name *n, const wr_ddl_body *b, wr
 static wr_code created_like(apply *ap, const wr_ddl_name *n, const wr_ddl_body *b, wr_my_table **ret, wr_err *err) {
     wr_entry *src = entry_of(ap, &b->like_table);
     wr_my_table *t = NULL;
-    if (src && src->t->ncols) {
+    bool known = src && src->t->ncols && !ahead(ap, src->t);
+    if (known) {
         if (!(t = wr_my_table_clone(src->t))) return wr_nomem(err, "table definition", sizeof *t);
         wr_free(t->lake_col);
         t->lake_col = NULL;
@@ -459,7 +510,7 @@ static wr_code created_like(apply *ap, const wr_ddl_name *n, const wr_ddl_body *
     }
     t->like_of = t->away_of = 0;
     t->like_next = 0;
-    t->doubt = 0;
+    t->doubt = known ? 0 : WR_MY_DOUBT_RESHAPED;
     wr_my_fks_clear(t);
     t->version = 1;
     if (!set_names(ap, t, n->db, n->name)) {
@@ -579,6 +630,7 @@ static wr_code apply_create(apply *ap, const wr_sql *s, wr_err *err) {
         else if (rc == WR_OK && b.as_select) rc = wr_fail(&why, WR_E_UNSUPPORTED, WR_RETRY_NO, "its columns come from a SELECT");
         else if (rc == WR_OK) rc = created(ap, n, &b, &t, &why);
         if (rc == WR_E_NOMEM) return *err = why, rc;
+        if (rc == WR_OK && b.like && t && t->doubt) rows = WR_ROWS_RELOAD;
         if (rc != WR_OK && !ap->m) {
             *err = why;
             err->code = WR_E_UNSUPPORTED;
@@ -674,7 +726,26 @@ static wr_code note(apply *ap, const mover *x, wr_err *err) {
     return put_and_send(ap, t, WR_DDL_HIDDEN, WR_ROWS_KEEP, NULL, NULL, NULL, err);
 }
 
+/* The definition is that of another table, which had the old name later: this one's is asked for. */
+static wr_code ask_renamed(apply *ap, mover *x, wr_err *err) {
+    AUTO_TABLE wr_my_table *t = NULL;
+    WR_TRY(ask(ap, x->to.db, x->to.name, &t, err));
+    if (!t) return WR_OK; /* on its way to yet another name, or to its end */
+    t->id = x->def->id;
+    t->version = x->def->version;
+    t->captured = true;
+    t->doubt = WR_MY_DOUBT_RESHAPED;
+    ids_by_name(t, x->def, ap->c->types);
+    wr_my_table_free(x->def);
+    x->def = WR_STEAL(t);
+    x->rows = WR_ROWS_RELOAD;
+    wr_free(x->initial);
+    x->initial = NULL;
+    return WR_OK;
+}
+
 static wr_code rename_captured(apply *ap, mover *x, wr_err *err) {
+    if (ap->m && ahead(ap, x->def)) WR_TRY(ask_renamed(ap, x, err));
     wr_my_table *t = WR_STEAL(x->def);
     if (!set_names(ap, t, x->to.db, x->to.name)) {
         wr_my_table_free(t);
@@ -729,7 +800,9 @@ static wr_code come_back(apply *ap, mover *x, wr_err *err) {
 
 static wr_code leave(apply *ap, mover *x, wr_err *err) {
     if (x->fate == FATE_DROP) {
+        bool unknown = ahead(ap, x->def);
         WR_TRY(drop_and_send(ap, wr_catalogue_by_id_(ap->c, x->id)->t, err));
+        if (unknown) return note(ap, x, err);
         return remember(ap, x->def, x->to.db, x->to.name, false, err);
     }
     WR_TRY(remember(ap, x->def, x->to.db, x->to.name, true, err));
@@ -1012,6 +1085,16 @@ static wr_code alter_known(apply *ap, const wr_sql *s, wr_entry *e, const wr_ddl
     wr_edit_flags f;
     wr_err why = WR_ERR_INIT;
     const wr_ddl_action *rename = action_of(b, WR_ACT_RENAME_TABLE);
+    if (ahead(ap, old)) { /* the statement is in the definition; rows until now may have been read with it */
+        wr_my_table *copy = rename ? NULL : wr_my_table_clone(old);
+        if (!rename) return copy ? put_altered(ap, old, copy, WR_ROWS_RELOAD, NULL, err) : wr_nomem(err, "table definition", sizeof *copy);
+        mover m = {.from = s->names[0], .to = rename->table};
+        WR_TRY(load_mover(ap, &m, err));
+        wr_code rc = move_all(ap, &m, 1, err);
+        wr_my_table_free(m.def);
+        wr_free(m.initial);
+        return rc;
+    }
     wr_code rc = ap->p->bad ? not_understood(ap, &why) : wr_ddl_edit(old, b, &cx, &t, &f, &why);
     if (rc == WR_E_NOMEM) return *err = why, rc;
     if (rc != WR_OK) {
@@ -1026,8 +1109,14 @@ static wr_code alter_known(apply *ap, const wr_sql *s, wr_entry *e, const wr_ddl
     f.rows_lost = f.rows_lost || s->ignore;
     WR_AUTO bool *initial = wr_calloc((size_t)t->ncols, sizeof *initial);
     if (!initial) return wr_nomem(err, "table definition", (size_t)t->ncols);
-    /* a definition that came from the server may have had this statement in it already: rows until now were read with it */
-    f.rows_lost = f.rows_lost || (old->captured && (old->doubt & WR_MY_DOUBT_RESHAPED));
+    /* a definition that came from the server, who knows when, may have had this statement in it already: rows until now were read with it */
+    bool dated = old->doubt_file && ap->st->file;
+    f.rows_lost = f.rows_lost || (old->captured && (old->doubt & WR_MY_DOUBT_RESHAPED) && !dated);
+    if (old->captured && dated) { /* that was before: all is known again */
+        t->doubt = 0;
+        wr_free(t->doubt_file);
+        t->doubt_file = NULL;
+    }
     wr_ddl_rows rows = old->captured ? wr_ddl_judge(old, t, &f, ap->c->types, initial) : WR_ROWS_KEEP;
     if (!old->captured && (f.reshaped || f.rows_lost || f.stored_again)) t->doubt |= WR_MY_DOUBT_RESHAPED;
     AUTO_TABLE wr_my_table *after = wr_my_table_clone(t);

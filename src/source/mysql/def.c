@@ -5,6 +5,7 @@
 
 #include <cjson/cJSON.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,16 +68,25 @@ void wr_my_table_free(wr_my_table *t) {
     wr_free(t->collation);
     wr_free(t->engine);
     wr_free(t->db_collation);
+    wr_free(t->doubt_file);
     wr_schema_unref(t->schema);
     wr_free(t->lake_col);
     wr_free(t);
+}
+
+bool wr_my_table_ahead(const wr_my_table *t, const char *file, uint64_t offset) {
+    if (!t->captured || !(t->doubt & WR_MY_DOUBT_RESHAPED) || !t->doubt_file || !file) return false;
+    wr_pos here = {.offset = offset}, there = {.offset = t->doubt_offset};
+    snprintf(here.file, sizeof here.file, "%s", file);
+    snprintf(there.file, sizeof there.file, "%s", t->doubt_file);
+    return wr_pos_cmp(&here, &there) < 0;
 }
 
 wr_my_table *wr_my_table_clone(const wr_my_table *t) {
     wr_my_table *c = wr_malloc(sizeof *c);
     if (!c) return NULL;
     *c = *t;
-    c->db = c->name = c->charset = c->collation = c->engine = c->db_collation = NULL;
+    c->db = c->name = c->charset = c->collation = c->engine = c->db_collation = c->doubt_file = NULL;
     c->cols = NULL;
     c->ncols = 0;
     c->fks = NULL;
@@ -85,7 +95,7 @@ wr_my_table *wr_my_table_clone(const wr_my_table *t) {
     c->lake_col = NULL;
     bool ok = copy_str(&c->db, t->db) && copy_str(&c->name, t->name) && copy_str(&c->charset, t->charset) &&
               copy_str(&c->collation, t->collation) && copy_str(&c->engine, t->engine) &&
-              copy_str(&c->db_collation, t->db_collation);
+              copy_str(&c->db_collation, t->db_collation) && copy_str(&c->doubt_file, t->doubt_file);
     if (ok && t->ncols) {
         c->cols = wr_calloc((size_t)t->ncols, sizeof *c->cols);
         ok = c->cols;
@@ -327,6 +337,10 @@ wr_code wr_my_table_to_json(const wr_my_table *t, wr_buf *b, wr_err *err) {
     put_num(b, "like_next", t->like_next);
     put_num(b, "away_of", t->away_of);
     put_num(b, "doubt", t->doubt);
+    if (t->doubt & WR_MY_DOUBT_RESHAPED) {
+        put_text(b, "doubt_file", t->doubt_file);
+        if (t->doubt_file) wr_buf_printf(b, ",\"doubt_offset\":\"%" PRIu64 "\"", t->doubt_offset);
+    }
     if (t->nfks) wr_buf_printf(b, ",\"foreign_keys\":[");
     for (int i = 0; i < t->nfks; i++) put_fk(b, &t->fks[i], i == 0);
     if (t->nfks) wr_buf_u8(b, ']');
@@ -529,6 +543,9 @@ wr_code wr_my_table_from_json(wr_slice json, wr_my_types types, wr_my_table **re
     t->like_next = (int32_t)rd_num(&r, "like_next", 0, INT32_MAX);
     t->away_of = (uint32_t)rd_num(&r, "away_of", 0, UINT32_MAX);
     t->doubt = (uint8_t)rd_num(&r, "doubt", 0, 3);
+    t->doubt_file = rd_text(&r, "doubt_file", false);
+    WR_AUTO char *offset = rd_text(&r, "doubt_offset", false);
+    t->doubt_offset = offset ? strtoull(offset, NULL, 10) : 0;
     rd_fks(&r, t);
     const cJSON *list = field(&r, "columns");
     int n = cJSON_IsArray(list) ? cJSON_GetArraySize(list) : -1;

@@ -24,6 +24,20 @@ static void patterns_are_anchored_on_the_whole_name(void **state) {
     wr_capture_free(c);
 }
 
+static void classes_and_plain_groups_are_understood(void **state) {
+    wr_capture *c = capture("db\\d\\.(?:o_\\d+|[\\w.]+x)", "db\\d\\.o_\\d\\d");
+    assert_true(wr_capture_matches(c, "db1", "o_7"));
+    assert_false(wr_capture_matches(c, "db1", "o_77"));
+    assert_true(wr_capture_matches(c, "db1", "o_777"));
+    assert_true(wr_capture_matches(c, "db1", "a.bx"));
+    assert_false(wr_capture_matches(c, "dbd", "o_7"));
+    assert_false(wr_capture_names(c, "dbd", "o_7"));
+    wr_capture_free(c);
+    c = capture("d\\.t\\d", NULL);
+    assert_false(wr_capture_names(c, "d", "td"));
+    wr_capture_free(c);
+}
+
 static void the_servers_own_databases_never_match(void **state) {
     wr_capture *c = capture(".*", NULL);
     assert_true(wr_capture_matches(c, "w odd.db", "订单.表"));
@@ -76,7 +90,7 @@ static void helper_names_are_known(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(patterns_are_anchored_on_the_whole_name), cmocka_unit_test(the_servers_own_databases_never_match), cmocka_unit_test(a_wrong_pattern_is_named),
+        cmocka_unit_test(patterns_are_anchored_on_the_whole_name), cmocka_unit_test(classes_and_plain_groups_are_understood), cmocka_unit_test(the_servers_own_databases_never_match), cmocka_unit_test(a_wrong_pattern_is_named),
         cmocka_unit_test(a_pattern_without_metacharacters_names_a_table), cmocka_unit_test(helper_names_are_known),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
