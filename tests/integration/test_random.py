@@ -8,6 +8,7 @@ import re
 
 import pytest
 from harness import random_play
+from harness.compare import assert_equal
 from harness.lake import Lake
 
 ROUNDS = int(os.environ.get("WEIR_ROUNDS", "6"))
@@ -207,3 +208,31 @@ def test_two_kinds_of_empty_labels_in_a_key(server, db, weir, same):
     same("t")
     run(server, db, "INSERT INTO t VALUES ('nothing', 3)")
     weir.catch_up(status=1).says("column e is in the table's key and holds an empty value")
+
+
+def test_defaults_that_rounding_changes(server, db, weir, same):
+    """DOUBLE(M,D) adds floor and fraction again: -0.0005 becomes another number"""
+    run(server, db, "CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1),(2)")
+    weir.catch_up()
+    run(server, db, "ALTER TABLE t ADD a DOUBLE(20,5) DEFAULT -0.0005, ADD b FLOAT(9,4) DEFAULT -0.0005", "ALTER TABLE t ADD c DOUBLE(10,3) DEFAULT 1.5, ADD d DOUBLE(12,6) DEFAULT 4.35",
+        "INSERT INTO t (id) VALUES (3)")
+    weir.catch_up()
+    same("t")
+
+
+def test_definitions_of_later(server, db, make_weir):
+    """statements that cannot be followed take the server's definition: rows of older shapes behind them are passed over, and what follows is known again"""
+    weir = make_weir(server, [rf"{db}\.t\d?"])
+    run(server, db, "CREATE TABLE t (id INT PRIMARY KEY, v INT)", "CREATE TABLE stage (id INT PRIMARY KEY, a INT, b INT)", "CREATE TABLE heap (a INT, b DATE)",
+        "INSERT INTO stage VALUES (1,10,100),(2,20,200)", "INSERT INTO heap VALUES (1,'2024-01-01'),(1,'2024-01-01')", "INSERT INTO t VALUES (1,1)")
+    weir.catch_up()
+    run(server, db, "ALTER TABLE stage ADD q INT DEFAULT 1", "RENAME TABLE t TO away, stage TO t", "INSERT INTO t VALUES (3,30,300,3)", "UPDATE t SET a = 11 WHERE id = 1",
+        "ALTER TABLE t RENAME COLUMN a TO b, RENAME COLUMN b TO a", "INSERT INTO t VALUES (4,40,400,4)", "CREATE TABLE t3 LIKE t", "INSERT INTO t3 SELECT * FROM t",
+        "ALTER TABLE t DROP COLUMN q, ADD COLUMN z TEXT FIRST", "INSERT INTO t VALUES ('z',5,50,500)", "DELETE FROM t WHERE id = 2",
+        "RENAME TABLE heap TO t1", "INSERT INTO t1 VALUES (2,NULL)", "ALTER TABLE t1 RENAME TO t2", "INSERT INTO t2 VALUES (3,'2024-03-03')", "ALTER TABLE away RENAME t1, ADD z INT DEFAULT 9",
+        "INSERT INTO t1 VALUES (8,8,8)")
+    weir.catch_up()
+    assert_equal(server, Lake(weir.home), db, ["t", "t1", "t2", "t3"])
+    run(server, db, "ALTER TABLE t ADD COLUMN last INT DEFAULT 7", "INSERT INTO t VALUES ('z',6,50,500,1)", "UPDATE t3 SET a = 0", "DELETE FROM t2 LIMIT 1", "DELETE FROM t1 WHERE id = 1")
+    weir.catch_up()
+    assert_equal(server, Lake(weir.home), db, ["t", "t1", "t2", "t3"])

@@ -123,9 +123,14 @@ static wr_my_initial float_initial(const wr_my_col *c, const char *text, wr_valu
     double v = strtod(text, &end);
     if (end == text || *end || !isfinite(v) || (c->is_unsigned && v < 0)) return WR_MY_INITIAL_UNKNOWN;
     const char *paren = c->column_type ? strchr(c->column_type, ',') : NULL;
-    if (paren) { /* FLOAT(M,D) rounds: the same value when the literal has no more digits than D and fits 15 digits */
-        if (!digits_parse(text, &g) || g.frac > atoi(paren + 1) || g.whole + g.frac > 15) return WR_MY_INITIAL_UNKNOWN;
-        if (g.whole > atoi(strchr(c->column_type, '(') + 1) - atoi(paren + 1)) return WR_MY_INITIAL_UNKNOWN;
+    if (paren) { /* FLOAT(M,D) rounds: the same value when the literal has no more digits than D, fits 15 digits and the server's arithmetic leaves it alone */
+        int dec = atoi(paren + 1);
+        if (!digits_parse(text, &g) || g.frac > dec || dec > 15 || g.whole + g.frac > 15) return WR_MY_INITIAL_UNKNOWN;
+        if (g.whole > atoi(strchr(c->column_type, '(') + 1) - dec) return WR_MY_INITIAL_UNKNOWN;
+        double ten = 1, floor = (double)(int64_t)v;
+        for (int i = 0; i < dec; i++) ten *= 10;
+        if (floor > v) floor--;
+        if (floor + (double)(int64_t)((v - floor) * ten + 0.5) / ten != v) return WR_MY_INITIAL_UNKNOWN;
     }
     if (c->kind == MY_DOUBLE) return ret->f64 = v, WR_MY_INITIAL_VALUE;
     ret->f32 = (float)v;
