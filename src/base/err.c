@@ -3,18 +3,18 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Messages are one line: control characters become spaces, and a cut never leaves half a UTF-8 character. */
-static void tidy(char *s, size_t cap) {
-    size_t n = strlen(s);
-    for (size_t i = 0; i < n; i++)
-        if ((unsigned char)s[i] < 0x20 || s[i] == 0x7f) s[i] = ' ';
-    if (n + 1 < cap) return;
-    size_t i = n;
-    while (i > 0 && n - i < 4 && ((unsigned char)s[i - 1] & 0xc0) == 0x80) i--;
-    if (i == 0) return;
-    unsigned char lead = (unsigned char)s[i - 1];
-    size_t want = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : lead >= 0xc0 ? 2 : 1;
-    if (lead >= 0xc0 && n - (i - 1) < want) s[i - 1] = 0;
+/* Messages are one line of UTF-8: control characters become spaces, and what a cut left of a character goes. */
+static void tidy(char *s) {
+    size_t to = 0;
+    for (size_t i = 0; s[i];) {
+        unsigned char c = (unsigned char)s[i];
+        size_t n = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : c >= 0xc0 ? 2 : 1, have = 1;
+        while (have < n && ((unsigned char)s[i + have] & 0xc0) == 0x80) have++;
+        if (c < 0x20 || c == 0x7f) s[to++] = ' ';
+        else if (have == n && (c < 0x80 || n > 1)) memmove(s + to, s + i, n), to += n;
+        i += have;
+    }
+    s[to] = 0;
 }
 
 wr_code wr_fail(wr_err *err, wr_code code, wr_retry retry, const char *fmt, ...) {
@@ -24,7 +24,7 @@ wr_code wr_fail(wr_err *err, wr_code code, wr_retry retry, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(msg, sizeof msg, fmt, ap);
     va_end(ap);
-    tidy(msg, sizeof msg);
+    tidy(msg);
     err->code = code;
     err->retry = retry;
     memcpy(err->msg, msg, sizeof msg);
@@ -38,7 +38,7 @@ wr_code wr_err_cure(wr_err *err, const char *fmt, ...) {
     va_start(ap, fmt);
     vsnprintf(cure, sizeof cure, fmt, ap);
     va_end(ap);
-    tidy(cure, sizeof cure);
+    tidy(cure);
     memcpy(err->cure, cure, sizeof cure);
     return err->code;
 }
@@ -58,7 +58,7 @@ wr_code wr_err_in(wr_err *err, const char *fmt, ...) {
         memcpy(msg + at, err->msg, len);
         msg[at + len] = 0;
     }
-    tidy(msg, sizeof msg);
+    tidy(msg);
     memcpy(err->msg, msg, sizeof msg);
     return err->code;
 }
