@@ -5,12 +5,13 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include "space.h"
 #include "weir/base/mem.h"
 
-#define ROW_COLUMN "_weir_row"
-
+#define ROW_COLUMN WR_ROW_COLUMN
 
 struct wr_exprs {
     wr_sql_space *space;
@@ -248,6 +249,8 @@ static wr_code register_rows(wr_exprs *x, wr_err *err) {
 wr_code wr_exprs_new(wr_sql_space *s, const wr_schema *in, const char *filter, const char *const *exprs, int n, wr_exprs **ret_exprs, int *ret_bad,
                      wr_err *err) {
     *ret_bad = -1;
+    for (int i = 0; i < in->ncols; i++)
+        if (!strcasecmp(in->cols[i].name, ROW_COLUMN)) return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "a column called %s stands in the way", ROW_COLUMN);
     wr_exprs *x = wr_calloc(1, sizeof *x);
     if (!x) return wr_nomem(err, "expressions", sizeof *x);
     x->space = s, x->number = -1, x->n = n, x->filtered = filter != NULL;
@@ -398,6 +401,21 @@ static wr_code keep_chunk(wr_exprs *x, duckdb_data_chunk chunk, wr_err *err) {
 
 static bool is_hard(const wr_err *e) { return e->code != WR_E_INVAL; }
 
+/* What failed is told by DuckDB's kind of error alone: its text quotes values, which may say anything. */
+static wr_code failed(duckdb_result *res, wr_err *err) {
+    duckdb_error_type type = duckdb_result_error_type(res);
+    wr_duck_fail(err, WR_E_INVAL, duckdb_result_error(res));
+    switch (type) {
+    case DUCKDB_ERROR_OUT_OF_MEMORY: err->code = WR_E_LIMIT, err->retry = WR_RETRY_SOON; break;
+    case DUCKDB_ERROR_INTERNAL:
+    case DUCKDB_ERROR_FATAL:
+    case DUCKDB_ERROR_INTERRUPT:
+    case DUCKDB_ERROR_IO: err->code = WR_E_IO, err->retry = WR_RETRY_NO; break;
+    default: err->code = WR_E_INVAL, err->retry = WR_RETRY_NO; break;
+    }
+    return err->code;
+}
+
 /* Runs a statement over rows [begin, end); its result is x's last. WR_E_INVAL: something in it failed. */
 static wr_code execute(wr_exprs *x, duckdb_prepared_statement st, uint32_t begin, uint32_t end, wr_err *err) {
     if (x->nresults == x->results_cap) {
@@ -410,11 +428,9 @@ static wr_code execute(wr_exprs *x, duckdb_prepared_statement st, uint32_t begin
     *res = (duckdb_result){0};
     x->begin = begin, x->end = end;
     if (duckdb_execute_prepared(st, res) == DuckDBError) {
-        const char *text = duckdb_result_error(res);
-        wr_duck_fail(err, WR_E_INVAL, text);
-        if (text && (strstr(text, "INTERNAL Error") || strstr(text, "FATAL Error"))) err->code = WR_E_IO;
+        wr_code rc = failed(res, err);
         duckdb_destroy_result(res);
-        return err->code;
+        return rc;
     }
     x->nresults++;
     return WR_OK;
@@ -470,12 +486,17 @@ static wr_code ask_one_by_one(wr_exprs *x, uint32_t row, wr_err *err) {
 
 static wr_code run_range(wr_exprs *x, uint32_t begin, uint32_t end, wr_err *err) {
     if (execute(x, x->all, begin, end, err) == WR_OK) return take_all(x, err);
-    if (is_hard(err)) return err->code;
+    if (is_hard(err) && (err->code != WR_E_LIMIT || end - begin == 1)) return err->code; /* less at a time may fit */
     wr_err_clear(err);
     if (end - begin == 1) return ask_one_by_one(x, begin, err);
     uint32_t mid = begin + (end - begin) / 2;
     WR_TRY(run_range(x, begin, mid, err));
     return run_range(x, mid, end, err);
+}
+
+static int by_row(const void *a, const void *b) {
+    const wr_expr_fault *x = a, *y = b;
+    return x->row != y->row ? (x->row < y->row ? -1 : 1) : (x->expr > y->expr) - (x->expr < y->expr);
 }
 
 wr_code wr_exprs_run(wr_exprs *x, const wr_value *vals, uint32_t n, wr_err *err) {
@@ -491,7 +512,15 @@ wr_code wr_exprs_run(wr_exprs *x, const wr_value *vals, uint32_t n, wr_err *err)
     x->vals = vals, x->nrows = n;
     if (n == 0) return WR_OK;
     memset(x->keep, 0, n * sizeof *x->keep);
-    return run_range(x, 0, n, err);
+    WR_TRY(run_range(x, 0, n, err));
+    if (x->nfaults > 1) qsort(x->faults, (size_t)x->nfaults, sizeof *x->faults, by_row); /* a column is looked at in one go */
+    return WR_OK;
+}
+
+void wr_exprs_forget(wr_exprs *x) {
+    forget_run(x);
+    wr_free(x->out), wr_free(x->keep);
+    x->out = NULL, x->keep = NULL, x->cap = 0;
 }
 
 const wr_value *wr_exprs_row(const wr_exprs *x, uint32_t row) { return x->keep[row] ? x->out + (size_t)row * (size_t)x->n : NULL; }

@@ -100,6 +100,11 @@ static wr_code walk(const judge *j, const cJSON *node, wr_err *err) {
         const char *name = cJSON_GetStringValue(cJSON_GetArrayItem(names, 0));
         if (!strcmp(class, "COLUMN_REF") && cJSON_GetArraySize(names) == 1 && name && is_clock(name) && !is_column(j, name))
             return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "the value of %s depends on time or session", name);
+        for (int i = 0; !strcmp(class, "COLUMN_REF") && i < cJSON_GetArraySize(names); i++) {
+            const char *part = cJSON_GetStringValue(cJSON_GetArrayItem(names, i));
+            if (part && (!strcasecmp(part, WR_ROW_COLUMN) || !strcasecmp(part, "rowid") || !strcasecmp(part, "weir_rows")) && !is_column(j, part))
+                return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "there is no column %s", part);
+        }
         const char *fn = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(node, "function_name"));
         if (!strcmp(class, "FUNCTION") && fn && !cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(node, "is_operator")))
             WR_TRY(judge_function(j, fn, cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(node, "children")), err));
@@ -143,13 +148,42 @@ wr_code wr_sql_judge(wr_sql_space *s, duckdb_connection con, const wr_schema *in
 
 /* ------------------------------------------------------------------ functions of the user's */
 
-static wr_code judge_macro(const judge *base, const cJSON *m, wr_err *err) {
+/* A default is evaluated with the call, not with the row, and no list of DuckDB's shows it: what can be called with fewer arguments has one. */
+static wr_code refuse_defaults(const judge *base, const cJSON *all, const char *name, int nparams, wr_err *err) {
+    for (int n = 0; n < nparams; n++) {
+        const cJSON *o;
+        bool overload = false;
+        cJSON_ArrayForEach(o, all) {
+            const char *other = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(o, "name"));
+            overload |= other && !strcasecmp(other, name) && cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(o, "params")) == n;
+        }
+        if (overload) continue;
+        WR_AUTO_BUF wr_buf sql = WR_BUF_INIT;
+        wr_buf_printf(&sql, "SELECT ");
+        wr_sql_ident(&sql, name);
+        for (int i = 0; i < n; i++) wr_buf_printf(&sql, i ? ", NULL" : "(NULL");
+        wr_buf_printf(&sql, n ? ")" : "()");
+        const char *text = wr_buf_cstr(&sql);
+        duckdb_prepared_statement st = NULL;
+        if (!text) return wr_nomem(err, "SQL", 256);
+        bool works = duckdb_prepare(base->con, text, &st) == DuckDBSuccess;
+        if (st) duckdb_destroy_prepare(&st);
+        if (works) return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "function %s: arguments with a default are not known; name every argument", name);
+    }
+    return WR_OK;
+}
+
+static wr_code judge_macro(const judge *base, const cJSON *all, const cJSON *m, wr_err *err) {
     const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(m, "name"));
     const char *kind = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(m, "kind"));
     const char *body = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(m, "body"));
     const cJSON *params = cJSON_GetObjectItemCaseSensitive(m, "params"), *p;
     if (!name || !kind || !body || strcmp(kind, "macro"))
         return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "%s: only functions that give one value are known", name ? name : "a function");
+    WR_AUTO char *known = NULL;
+    WR_TRY(one_text(base->con, "SELECT function_name FROM duckdb_functions() WHERE internal AND lower(function_name) = lower($1) LIMIT 1", name, &known, err));
+    if (known) return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "%s is a function of DuckDB's, and masks may rest on it: give yours another name", name);
+    WR_TRY(refuse_defaults(base, all, name, cJSON_GetArraySize(params), err));
     const char *names[64];
     judge j = *base;
     j.params = names;
@@ -177,7 +211,7 @@ static wr_code judge_macros(wr_sql_space *s, duckdb_connection con, wr_err *err)
     const judge j = {.space = s, .con = con};
     wr_code rc = WR_OK;
     cJSON_ArrayForEach(m, doc) {
-        if (rc == WR_OK) rc = judge_macro(&j, m, err);
+        if (rc == WR_OK) rc = judge_macro(&j, doc, m, err);
     }
     cJSON_Delete(doc);
     return rc;

@@ -5,6 +5,8 @@
 #include <cjson/cJSON.h>
 #include "duck.h"
 
+#define WR_ROW_COLUMN "_weir_row" /* number of a row within a run: no expression may read it */
+
 struct wr_sql_space {
     duckdb_database db;
     duckdb_connection con;

@@ -126,6 +126,7 @@ wr_type wr_exprs_type(const wr_exprs *x, int i);
 /* vals: n rows of in->ncols values, borrowed until the next run. Results live as long. An expression that fails for a row
  * is no error but a fault; errors are of memory and the like. 2048 rows at a time are cheapest. */
 wr_code wr_exprs_run(wr_exprs *x, const wr_value *vals, uint32_t n, wr_err *err);
+void wr_exprs_forget(wr_exprs *x); /* the results and the memory they are in; the next run takes it again */
 /* The values of a row's expressions; NULL when the filter is not true for it. Those with a fault are null. */
 const wr_value *wr_exprs_row(const wr_exprs *x, uint32_t row);
 typedef struct wr_expr_fault {
