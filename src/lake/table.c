@@ -297,7 +297,7 @@ static wr_code replace_rows(wr_table *t, wr_apply_mode mode, wr_op op, wr_slice 
         if (!found && mode == WR_APPLY_STRICT) t->anomalies++;
     }
     if (op == WR_OP_DELETE) return rc;
-    if (rc == WR_OK && t->plan->form != WR_KEY_ROW && (op == WR_OP_INSERT || !wr_key_eq(ka, kb))) {
+    if (rc == WR_OK && t->plan->form != WR_KEY_ROW && mode != WR_APPLY_ADD && (op == WR_OP_INSERT || !wr_key_eq(ka, kb))) {
         rc = kill_key(t, ka, &found, err);
         if (found && mode == WR_APPLY_STRICT) t->anomalies++;
     }

@@ -93,10 +93,6 @@ static wr_code set_definition(wr_pipeline *p, member *m, const wr_ddl *d, wr_err
     return WR_OK;
 }
 
-static wr_code redefine(wr_pipeline *p, member *m, const wr_ddl *d, wr_err *err) {
-    WR_TRY(set_definition(p, m, d, err));
-    return wr_member_shape(p, m, err);
-}
 
 static wr_code member_new(wr_pipeline *p, const wr_ddl *d, member **ret, wr_err *err) {
     member *m = wr_calloc(1, sizeof *m);
@@ -121,20 +117,36 @@ static wr_code fits_newest(void *ctx, const wr_ddl *d, wr_err *err) {
     return WR_OK;
 }
 
-/* Of a table that is taken up again. Rules that were changed because of a schema change further on in the queue do not fit the schema in front of it: then the table waits
- * for that change, which loads it. */
-static wr_code restore_shape(wr_pipeline *p, member *m, wr_err *err) {
-    WR_TRY(wr_shape_is_new(p, m, &m->rules_changed, err));
-    if (wr_member_shape(p, m, err) == WR_OK) return WR_OK;
+/* Rules that were changed because of a schema change further on in the queue do not fit the schema in front of it: then the table waits for that change, which loads it.
+ * *err: why they do not fit, and the answer when they do not fit the last one either. */
+static wr_code wait_for_rules(wr_pipeline *p, member *m, wr_err *err) {
     wr_err why = *err;
     newest n = {p, m->id, false};
     wr_err_clear(err);
-    if (why.code != WR_E_CONFIG || !m->rules_changed) return *err = why, why.code;
     WR_TRY(wr_state_schema_load(p->state, INT64_MAX, fits_newest, &n, err));
     if (!n.fits) return *err = why, why.code;
     m->rules_wait = true;
-    m->shape = wr_schema_ref(m->schema);
+    wr_transform_free(m->transform);
+    m->transform = NULL;
+    wr_schema *s = wr_schema_ref(m->schema);
+    wr_schema_unref(m->shape);
+    m->shape = s;
     return WR_OK;
+}
+
+/* Of a table that is taken up again. */
+static wr_code restore_shape(wr_pipeline *p, member *m, wr_err *err) {
+    WR_TRY(wr_shape_is_new(p, m, &m->rules_changed, err));
+    wr_code rc = wr_member_shape(p, m, err);
+    return rc == WR_E_CONFIG && m->rules_changed ? wait_for_rules(p, m, err) : rc;
+}
+
+/* Takes a schema change over. A member whose rules wait for a schema further on may not have met it yet. */
+static wr_code redefine(wr_pipeline *p, member *m, const wr_ddl *d, wr_err *err) {
+    WR_TRY(set_definition(p, m, d, err));
+    wr_code rc = wr_member_shape(p, m, err);
+    if (rc == WR_OK) return m->rules_wait = false, WR_OK;
+    return m->rules_wait && rc == WR_E_CONFIG ? wait_for_rules(p, m, err) : rc;
 }
 
 /* previous: of the lake, NULL when nothing of it stays. was: the rows' schema before a change of type whose old values stay; else NULL. */
@@ -154,6 +166,7 @@ wr_code wr_target_bind(wr_pipeline *p, target *t, wr_err *err) {
         member *m = t->members[i];
         wr_convert_free(m->convert);
         m->convert = NULL;
+        if (m->rules_wait) continue; /* takes no rows */
         if (t->merged) WR_TRY(wr_convert_new(m->shape, s, m->db, m->name, &m->convert, err));
         else if (wr_schema_keeps(s)) WR_TRY(wr_convert_new(m->shape, s, NULL, NULL, &m->convert, err));
     }
@@ -178,6 +191,7 @@ wr_code wr_apply_commit(wr_pipeline *p, wr_err *err) {
     p->next_commit_us = wr_mono_us() + p->o.commit_every_us;
     WR_TRY(wr_shape_flush(p, err));
     if (p->offset == p->committed_offset && !wr_lake_dirty(p->lake)) return govern(p, false, err);
+    WR_TRY(wr_shape_disown(p, err));
     WR_TRY(wr_lake_commit(p->lake, p->offset, &p->pos, p->event_us, err));
     if (WR_FAULT("pipeline.after_commit")) return wr_fail(err, WR_E_IO, WR_RETRY_SOON, "injected: after commit");
     for (int i = 0; i < p->ntargets; i++)
@@ -295,9 +309,19 @@ wr_code wr_load_begin(wr_pipeline *p, target *t, const wr_schema *schema, phase 
     return wr_target_bind(p, t, err);
 }
 
+/* What main shows stays until a schema change in the queue brings a load. */
+static wr_code await(wr_pipeline *p, target *t, wr_err *err) {
+    wr_schema *s = wr_schema_ref(wr_table_schema(t->table));
+    wr_code rc = wr_load_begin(p, t, s, PHASE_WAIT, err);
+    wr_schema_unref(s);
+    return rc;
+}
+
 /* The table's rows must be read again: under its present schema, beside what main shows. */
 static wr_code reload(wr_pipeline *p, target *t, wr_err *err) {
     wr_schema *s;
+    for (int i = 0; i < t->nmembers; i++)
+        if (t->members[i]->rules_wait) return await(p, t, err); /* no row is read without its rules */
     WR_TRY(target_schema(t, t->merged ? wr_table_schema(t->table) : NULL, NULL, &s, err));
     wr_code rc = wr_load_begin(p, t, s, PHASE_LOAD, err);
     wr_schema_unref(s);
@@ -377,14 +401,10 @@ static wr_code alter(wr_pipeline *p, member *m, const wr_ddl *d, const wr_schema
     int col = retyped(was, d->schema);
     if (col >= 0 && p->o.on_type == WR_ON_TYPE_STOP) return refuse_type(d, was, col, err);
     WR_TRY(redefine(p, m, d, err));
-    bool again = m->transform && !wr_transform_keeps(was, m->schema), lenient = d->rows == WR_ROWS_RETYPED && p->o.on_type == WR_ON_TYPE_LENIENT && !again && can_keep(t, was, m->schema);
+    bool again = m->transform && !wr_transform_keeps(m->transform, was), lenient = d->rows == WR_ROWS_RETYPED && p->o.on_type == WR_ON_TYPE_LENIENT && !again && can_keep(t, was, m->schema);
     for (int i = 0; t->merged && i < shape->ncols; i++) { /* in a merged table, columns meet by name */
         int j = wr_schema_find(m->shape, shape->cols[i].name);
         again |= j < 0 || m->shape->cols[j].id != shape->cols[i].id;
-    }
-    for (int i = 0; m->transform && i < m->shape->ncols; i++) { /* 'mask: {email?: hash}' meets its column only now: old rows have values of it */
-        int32_t id = m->shape->cols[i].id;
-        again |= id >= WR_COMPUTED_ID_BASE && wr_schema_find_id(shape, id) < 0;
     }
     if (col >= 0) WR_TRY(wr_decide(p, "type_change", lenient ? "lenient" : "evolve", d, err));
     if (d->rows == WR_ROWS_RELOAD) {
@@ -549,17 +569,9 @@ static wr_code reread(wr_pipeline *p, wr_err *err) {
     for (int i = 0; i < p->ntargets; i++) {
         target *t = p->targets[i];
         if (!t->reread) continue;
-        bool waits = false;
-        for (int k = 0; k < t->nmembers; k++) {
-            waits |= t->members[k]->rules_wait;
+        for (int k = 0; k < t->nmembers; k++)
             if (t->members[k]->rules_changed) wr_log(WR_LOG_INFO, "%s.%s: the rules of transform are not what they were; it will be read again", t->members[k]->db, t->members[k]->name);
-        }
-        if (waits) {
-            wr_schema *s = wr_schema_ref(wr_table_schema(t->table));
-            wr_code rc = wr_load_begin(p, t, s, PHASE_WAIT, err);
-            wr_schema_unref(s);
-            WR_TRY(rc);
-        } else WR_TRY(reload(p, t, err));
+        WR_TRY(reload(p, t, err));
         t->reread = false;
         any = true;
     }

@@ -148,6 +148,7 @@ wr_code wr_shape_flush(wr_pipeline *p, wr_err *err);
 wr_code wr_shape_forget_refused(wr_pipeline *p, const member *m, wr_err *err); /* the rows they were are read again, or gone */
 wr_table *wr_shape_dead_letters(wr_pipeline *p); /* NULL: no row was ever refused */
 wr_code wr_shape_is_new(wr_pipeline *p, const member *m, bool *ret_new, wr_err *err); /* other rules than those of the state */
+wr_code wr_shape_disown(wr_pipeline *p, wr_err *err); /* before that commit: whatever happens, the state does not name rules that are not the rows' any more */
 wr_code wr_shape_remember(wr_pipeline *p, wr_err *err); /* marks into the state, after the commit that made them true */
 /* The same for rows of a snapshot. @thread one each */
 typedef struct wr_shaper {
@@ -160,6 +161,7 @@ typedef struct wr_shaper {
 } wr_shaper;
 wr_code wr_shaper_init(wr_shaper *s, wr_pipeline *p, member *m, wr_load_writer *w, wr_err *err);
 void wr_shaper_clear(wr_shaper *s);
+wr_code wr_shaper_again(wr_shaper *s, wr_err *err); /* the member is read from its beginning: what an attempt before this one refused is forgotten */
 wr_code wr_shaper_row(wr_shaper *s, wr_slice row, wr_err *err);
 wr_code wr_shaper_flush(wr_shaper *s, wr_err *err); /* before the writer seals, and when its size must be known */
 

@@ -6,6 +6,7 @@
 
 #define GATHERED_CHANGES (WR_TRANSFORM_ROWS / 2) /* of one member: a change is up to two rows */
 #define GATHERED_BYTES (16u << 20)               /* of all members together */
+#define KEPT_BYTES (64u << 10)                   /* of one member between its batches */
 #define DEAD_LETTER_ID 0x80000001u               /* no source's and no merged table's */
 #define DEAD_LETTER_NS "_weir"
 #define DEAD_LETTER_NAME "dead_letter"
@@ -36,7 +37,7 @@ void wr_member_unshape(member *m) {
     wr_free(m->gathered);
 }
 
-wr_code wr_shape_remember(wr_pipeline *p, wr_err *err) {
+static wr_code note_marks(wr_pipeline *p, bool known_now, wr_err *err) {
     for (int i = 0; i < p->ntargets; i++)
         for (int k = 0; k < p->targets[i]->nmembers; k++) {
             member *m = p->targets[i]->members[k];
@@ -45,11 +46,15 @@ wr_code wr_shape_remember(wr_pipeline *p, wr_err *err) {
             WR_AUTO char *known = NULL;
             mark_key(m, key);
             WR_TRY(wr_state_get(p->state, key, &known, err));
-            if (strcmp(known ? known : "", m->mark)) WR_TRY(wr_state_set(p->state, key, m->mark, err));
-            m->mark_dirty = false;
+            if (!strcmp(known ? known : "", m->mark)) m->mark_dirty = false;
+            else WR_TRY(wr_state_set(p->state, key, known_now ? m->mark : "?", err));
+            m->mark_dirty &= !known_now;
         }
     return WR_OK;
 }
+
+wr_code wr_shape_disown(wr_pipeline *p, wr_err *err) { return note_marks(p, false, err); }
+wr_code wr_shape_remember(wr_pipeline *p, wr_err *err) { return note_marks(p, true, err); }
 
 wr_code wr_shape_is_new(wr_pipeline *p, const member *m, bool *ret_new, wr_err *err) {
     char key[32], mark[17];
@@ -80,7 +85,8 @@ static wr_code refuse(wr_pipeline *p, const member *m, wr_slice row, const wr_ou
     WR_TRY(dead_letters(p, err));
     wr_buf_clear(&p->row);
     WR_TRY(wr_dead_letter_row(m->transform, row, o, offset, &p->row, err));
-    return wr_table_apply(p->dead_letters, WR_APPLY_REPLAY, WR_OP_INSERT, (wr_slice){0}, wr_buf_view(&p->row), err);
+    /* rows without a key are told apart by nothing: each is a dead letter of its own */
+    return wr_table_apply(p->dead_letters, m->schema->nkey ? WR_APPLY_REPLAY : WR_APPLY_ADD, WR_OP_INSERT, (wr_slice){0}, wr_buf_view(&p->row), err);
 }
 
 static wr_code take_back(wr_pipeline *p, const member *m, wr_slice row, wr_err *err) {
@@ -142,6 +148,9 @@ static wr_code flush_member(wr_pipeline *p, member *m, wr_err *err) {
     p->gathered_bytes -= m->gathered_rows.n;
     m->ngathered = 0;
     wr_buf_clear(&m->gathered_rows);
+    /* there may be thousands of tables: none keeps more than a little */
+    if (m->gathered_rows.cap > KEPT_BYTES) wr_buf_free(&m->gathered_rows);
+    wr_transform_rest(m->transform);
     return WR_OK;
 }
 
@@ -193,6 +202,14 @@ static wr_code refuse_loaded(wr_shaper *s, wr_slice row, const wr_outcome *o, wr
     pthread_mutex_lock(&s->p->progress_lock);
     wr_code rc = refuse(s->p, s->m, row, o, s->p->offset, err);
     s->m->load_refused = true;
+    pthread_mutex_unlock(&s->p->progress_lock);
+    return rc;
+}
+
+wr_code wr_shaper_again(wr_shaper *s, wr_err *err) {
+    if (!s->m->load_refused) return WR_OK;
+    pthread_mutex_lock(&s->p->progress_lock);
+    wr_code rc = wr_shape_forget_refused(s->p, s->m, err);
     pthread_mutex_unlock(&s->p->progress_lock);
     return rc;
 }

@@ -24,19 +24,6 @@ wr_code wr_dead_letter_schema(wr_schema **ret_schema, wr_err *err) {
     return wr_schema_new(cols, (int)(sizeof cols / sizeof *cols), 1, ret_schema, err);
 }
 
-static bool is_hidden(const wr_transform *t, int col) {
-    for (int k = 0; k < t->nstages; k++) {
-        const stage *s = &t->stages[k];
-        if (s->hidden[col]) return true;
-        int out = -1;
-        for (int i = 0; i < s->out->ncols; i++)
-            if (s->from[i] == col) out = i;
-        if (out < 0) return false;
-        col = out;
-    }
-    return false;
-}
-
 static void json_text(wr_buf *b, wr_slice s) {
     wr_buf_u8(b, '"');
     for (size_t i = 0; i < s.n; i++) {
@@ -70,7 +57,7 @@ static void print_identity(const wr_transform *t, const wr_schema *s, wr_slice r
     bool hide = s->nkey == 0;
     wr_buf_u8(&key, '{');
     for (int i = 0; i < s->nkey; i++) {
-        hide |= is_hidden(t, s->key[i]);
+        hide |= wr_transform_hides(t, s->key[i]);
         json_member(&key, i == 0, &s->cols[s->key[i]], &v[s->key[i]]);
     }
     wr_buf_u8(&key, '}');
@@ -100,7 +87,7 @@ wr_code wr_dead_letter_row(const wr_transform *t, wr_slice row, const wr_outcome
     bool first = true;
     wr_buf_u8(&json, '{');
     for (int i = 0; outcome && i < s->ncols; i++)
-        if (!is_hidden(t, i)) json_member(&json, first, &s->cols[i], &v[i]), first = false;
+        if (!wr_transform_hides(t, i)) json_member(&json, first, &s->cols[i], &v[i]), first = false;
     wr_buf_u8(&json, '}');
     WR_TRY(wr_buf_check(&key, "key", err));
     WR_TRY(wr_buf_check(&json, "refused row", err));

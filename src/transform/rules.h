@@ -25,6 +25,7 @@ typedef struct stage {
     const rule *rule;
     wr_schema *in, *out;
     int *from;             /* out->ncols: column of in, or -1 - expression */
+    int *to;               /* in->ncols: what stands in its place in out, passed or computed; -1 = dropped */
     bool *hidden;          /* in->ncols: masked or dropped: shown nowhere */
     int nexprs;
     char **expr_sql;       /* nexprs */
@@ -40,6 +41,7 @@ struct wr_transform {
     wr_rules *rules;
     char *db, *name;
     stage *stages; int nstages;
+    bool hides;            /* some column is masked or dropped */
     uint64_t nulled;
     struct passing *rows; uint32_t cap;    /* scratch of a run; most tables only ever see few rows at a time */
     wr_outcome *outcomes;
@@ -53,7 +55,7 @@ typedef struct passing {
 
 /* Compiles an anchored expression in which \d, \w and \s are understood; on failure why says so. */
 wr_code wr_regex(regex_t *re, const char *text, char why[128], wr_err *err);
-bool wr_stage_hides(const stage *s); /* some column is masked or dropped */
+bool wr_transform_hides(const wr_transform *t, int col); /* a column of the source, by whichever rule */
 /* stage.c: WR_E_CONFIG without the table's name in front */
 wr_code wr_stage_new(const wr_rules *rules, const rule *u, const wr_schema *in, stage *ret, wr_err *err);
 void wr_stage_clear(stage *s);

@@ -60,7 +60,8 @@ static wr_code mask_sql(const wr_rules *rules, const stage *s, const wr_column *
     bool bytes = c->type.kind == WR_STRING || c->type.kind == WR_BINARY;
     if (!strcmp(kind, "hash")) { /* keyed: sha256(key || sha256(key || text)), so that lists of likely values cannot be hashed by anyone */
         wr_buf_printf(b, rules->mask_key ? "sha256(" : "");
-        if (rules->mask_key) literal(b, rules->mask_key), wr_buf_printf(b, " || sha256("), literal(b, rules->mask_key), wr_buf_printf(b, "%s || ", c->type.kind == WR_BINARY ? "::BLOB" : "");
+        bool blob = c->type.kind == WR_BINARY; /* encode: a cast would read escapes in the key */
+        if (rules->mask_key) literal(b, rules->mask_key), wr_buf_printf(b, blob ? " || sha256(encode(" : " || sha256("), literal(b, rules->mask_key), wr_buf_printf(b, blob ? ") || " : " || ");
         else wr_buf_printf(b, "sha256(");
         if (!bytes) wr_buf_printf(b, "CAST(");
         ident(b, c->name);
@@ -108,13 +109,38 @@ static void instant(wr_buf *b, const wr_column *c, int64_t unit, const char *zon
     else wr_buf_printf(b, "timezone("), literal(b, zone), wr_buf_printf(b, ", CAST("), ident(b, c->name), wr_buf_printf(b, " AS TIMESTAMP))");
 }
 
-static wr_code convert_sql(const stage *s, const wr_column *c, const char *text, wr_buf *b, wr_err *err) {
+/* DuckDB would look a zone up with the first row only. */
+static wr_code check_zone(const wr_rules *rules, const stage *s, const wr_column *c, const char *text, const char *zone, wr_err *err) {
+    WR_AUTO_BUF wr_buf sql = WR_BUF_INIT;
+    wr_buf_printf(&sql, "CAST(timezone("), literal(&sql, zone), wr_buf_printf(&sql, ", make_timestamptz(0)) AS VARCHAR)");
+    const char *e = wr_buf_cstr(&sql);
+    WR_AUTO wr_value *v = wr_calloc((size_t)s->in->ncols, sizeof *v);
+    wr_exprs *x;
+    int bad, nfaults = 0;
+    if (!e || !v) return wr_nomem(err, "SQL", 256);
+    for (int i = 0; i < s->in->ncols; i++) v[i].null = true;
+    wr_code rc = wr_exprs_new(rules->space, s->in, NULL, &e, 1, &x, &bad, err);
+    if (rc == WR_OK) {
+        rc = wr_exprs_run(x, v, 1, err);
+        wr_exprs_faults(x, &nfaults);
+        wr_exprs_free(x);
+    }
+    if (rc != WR_OK && rc != WR_E_INVAL) return rc;
+    if (rc == WR_OK && !nfaults) return WR_OK;
+    wr_err_clear(err);
+    return bad_conversion(s, c, text, "names no time zone", err);
+}
+
+static wr_code convert_sql(const wr_rules *rules, const stage *s, const wr_column *c, const char *text, wr_buf *b, wr_err *err) {
     char type[64], zone[64] = "UTC";
     const char *p = text, *to = strstr(text, " to "), *in = strstr(text, " in ");
     int64_t unit = to ? unit_of(text, (size_t)(to - text)) : 0;
     if (to && !unit) return bad_conversion(s, c, text, "does not begin with seconds, millis or micros", err);
     if (to) p = to + 4;
-    if (in) snprintf(zone, sizeof zone, "%s", in + 4);
+    if (in) {
+        snprintf(zone, sizeof zone, "%s", in + 4);
+        WR_TRY(check_zone(rules, s, c, text, zone, err));
+    }
     snprintf(type, sizeof type, "%.*s", in ? (int)(in - p) : (int)strlen(p), p);
     if (unit && !is_whole(c->type)) return bad_conversion(s, c, text, "counts from 1970 in a column that is no whole number", err);
     int64_t per = unit_of(type, strlen(type));
@@ -168,6 +194,16 @@ static wr_code speak(const stage *s, draft *d, const char *what, wr_err *err) {
     return WR_OK;
 }
 
+/* Whether a conversion leaves different values different. No clock on a wall does: it shows an hour twice a year. */
+static bool keeps_apart(wr_type from, const char *text) {
+    wr_type t;
+    wr_err none = WR_ERR_INIT;
+    const char *to = strstr(text, " to ");
+    if (!is_whole(from)) return false;
+    if (to) return !strcmp(to, " to timestamptz") || !strcmp(to, " to timestamp");
+    return wr_type_parse(text, &t, &none) == WR_OK && (is_whole(t) || t.kind == WR_STRING);
+}
+
 static wr_code draft_columns(const wr_rules *rules, stage *s, draft *d, int *n, wr_err *err) {
     const wr_rule *r = &s->rule->r;
     int at;
@@ -184,9 +220,9 @@ static wr_code draft_columns(const wr_rules *rules, stage *s, draft *d, int *n, 
         if (at < 0) continue;
         const wr_column *c = &s->in->cols[at];
         WR_TRY(speak(s, &d[at], mask ? "mask" : "convert", err));
-        WR_TRY(mask ? mask_sql(rules, s, c, p->value, &sql, err) : convert_sql(s, c, p->value, &sql, err));
+        WR_TRY(mask ? mask_sql(rules, s, c, p->value, &sql, err) : convert_sql(rules, s, c, p->value, &sql, err));
         WR_TRY(add_expr(s, &d[at], &sql, p->value, err));
-        d[at].keeps_key = mask ? !strcmp(p->value, "hash") : is_whole(c->type) && strcmp(p->value, "float") && strcmp(p->value, "double") && strcmp(p->value, "boolean") && !strstr(p->value, " to date");
+        d[at].keeps_key = mask ? !strcmp(p->value, "hash") : keeps_apart(c->type, p->value);
         s->hidden[at] |= mask;
     }
     for (int i = 0; i < r->ndrop; i++) {
@@ -232,9 +268,11 @@ static wr_code check_key(const stage *s, const draft *d, int n, wr_err *err) {
 static wr_code out_schema(stage *s, const draft *d, int n, wr_err *err) {
     WR_AUTO wr_column *c = wr_calloc((size_t)n + 1, sizeof *c);
     s->from = wr_calloc((size_t)n + 1, sizeof *s->from);
-    if (!c || !s->from) return wr_nomem(err, "schema", (size_t)n * sizeof *c);
+    s->to = wr_calloc((size_t)n + 1, sizeof *s->to);
+    if (!c || !s->from || !s->to) return wr_nomem(err, "schema", (size_t)n * sizeof *c);
     int out = 0;
     for (int i = 0; i < n; i++) {
+        if (i < s->in->ncols) s->to[i] = d[i].dropped ? -1 : out;
         if (d[i].dropped) continue;
         for (int k = 0; k < out; k++)
             if (!strcasecmp(c[k].name, d[i].name))
@@ -289,13 +327,8 @@ void wr_stage_clear(stage *s) {
     wr_free(s->expr_sql), wr_free(s->expr_shown), wr_free(s->expr_column);
     wr_exprs_free(s->exprs);
     wr_schema_unref(s->in), wr_schema_unref(s->out);
-    wr_free(s->from), wr_free(s->hidden), wr_free(s->vals);
+    wr_free(s->from), wr_free(s->to), wr_free(s->hidden), wr_free(s->vals);
     wr_buf_free(&s->rows);
     *s = (stage){0};
 }
 
-bool wr_stage_hides(const stage *s) {
-    for (int i = 0; i < s->in->ncols; i++)
-        if (s->hidden[i]) return true;
-    return false;
-}

@@ -28,8 +28,20 @@ wr_code wr_transform_new(wr_rules *r, const char *db, const char *name, const wr
         else rc = wr_err_in(err, "table %s", full);
     }
     if (rc != WR_OK) return wr_transform_free(t), rc;
+    for (int k = 0; t && k < t->nstages; k++)
+        for (int i = 0; i < t->stages[k].in->ncols; i++) t->hides |= t->stages[k].hidden[i];
     *ret_transform = t;
     return WR_OK;
+}
+
+void wr_transform_rest(wr_transform *t) {
+    for (int i = 0; i < t->nstages; i++) {
+        stage *s = &t->stages[i];
+        if (s->exprs) wr_exprs_forget(s->exprs);
+        wr_free(s->vals);
+        s->vals = NULL;
+        wr_buf_free(&s->rows);
+    }
 }
 
 void wr_transform_free(wr_transform *t) {
@@ -48,7 +60,43 @@ bool wr_transform_has_dead_letters(const wr_transform *t) {
     return false;
 }
 
-bool wr_transform_keeps(const wr_schema *was, const wr_schema *now) {
+bool wr_transform_hides(const wr_transform *t, int col) {
+    for (int k = 0; col >= 0 && k < t->nstages; k++) {
+        if (t->stages[k].hidden[col]) return true;
+        col = t->stages[k].to[col];
+    }
+    return false;
+}
+
+bool wr_transform_hides_key(const wr_transform *t) {
+    const wr_schema *s = t->stages[0].in;
+    for (int i = 0; i < s->nkey; i++)
+        if (wr_transform_hides(t, s->key[i])) return true;
+    return false;
+}
+
+/* A column that is new and computed, not passed: its old rows hold what is made of its initial value. */
+static bool fills_computed(const wr_transform *t, const wr_schema *was) {
+    const wr_schema *now = t->stages[0].in;
+    for (int i = 0; i < now->ncols; i++) {
+        if (!now->cols[i].has_initial || wr_schema_find_id(was, now->cols[i].id) >= 0) continue;
+        int col = i;
+        for (int k = 0; k < t->nstages && col >= 0; k++) {
+            col = t->stages[k].to[col];
+            if (col >= 0 && t->stages[k].from[col] < 0) return true;
+        }
+    }
+    return false;
+}
+
+bool wr_transform_keeps(const wr_transform *t, const wr_schema *was) {
+    const wr_schema *now = t->stages[0].in;
+    if (fills_computed(t, was)) return false;
+    if (!now->nkey && wr_transform_has_dead_letters(t)) { /* a refused row is known by all its columns */
+        if (was->ncols != now->ncols) return false;
+        for (int i = 0; i < was->ncols; i++)
+            if (was->cols[i].id != now->cols[i].id) return false;
+    }
     for (int i = 0; i < was->ncols; i++) {
         const wr_column *c = &was->cols[i];
         int id = wr_schema_find_id(now, c->id), name = wr_schema_find(now, c->name);
@@ -59,16 +107,16 @@ bool wr_transform_keeps(const wr_schema *was, const wr_schema *now) {
 }
 
 /* ------------------------------------------------------------------ running */
-/* DuckDB's messages quote values; beside masked columns only their kind is told. */
-static void cut_message(const stage *s, char *message) {
-    char *colon = wr_stage_hides(s) ? strchr(message, ':') : NULL;
+/* DuckDB's messages quote values; where some rule of the table masks or drops a column, only their kind is told. */
+static void cut_message(const wr_transform *t, char *message) {
+    char *colon = t->hides ? strchr(message, ':') : NULL;
     if (colon) *colon = 0;
 }
 
 static wr_code stopped(const wr_transform *t, const stage *s, wr_slice row, const wr_expr_fault *f, wr_err *err) {
     WR_AUTO_BUF wr_buf key = WR_BUF_INIT;
     WR_TRY(wr_transform_print_key(t, row, &key, err));
-    cut_message(s, f->message);
+    cut_message(t, f->message);
     const char *k = wr_buf_cstr(&key);
     wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "transform.rules[%d], table %s.%s, row %.200s: %s %.200s: %.300s", s->rule->number, t->db, t->name, k ? k : "?", f->expr < 0 ? "the filter" : "column",
             f->expr < 0 ? s->rule->r.filter : s->expr_column[f->expr], f->message);
@@ -88,7 +136,7 @@ static wr_code settle(wr_transform *t, stage *s, uint32_t i, wr_slice source, co
     wr_on_fault how = s->rule->r.on_fault;
     *ret_goes_on = false;
     if (how == WR_ON_FAULT_DEAD_LETTER) {
-        cut_message(s, f->message);
+        cut_message(t, f->message);
         bool filter = f->expr < 0;
         t->outcomes[i] = (wr_outcome){.fate = WR_FATE_REFUSED, .column = filter ? NULL : s->expr_column[f->expr], .expression = filter ? s->rule->r.filter : s->expr_shown[f->expr], .message = f->message};
         return WR_OK;

@@ -64,6 +64,7 @@ const wr_schema *wr_table_schema(const wr_table *t); /* the rows it takes now */
 typedef enum wr_apply_mode {
     WR_APPLY_STRICT, /* counted as anomaly: insert replaces, missing old rows are passed over */
     WR_APPLY_REPLAY, /* expected: the snapshot may already hold it */
+    WR_APPLY_ADD,    /* INSERT only: beside rows of the same key, which a delete takes away one by one */
 } wr_apply_mode;
 /* before/after are rows of wr_table_schema. Writes files when limits are reached, never commits. After an error of this or another function
  * that changes a table, what the table gathered since the last commit is not defined: close and open the lake. Exceptions: WR_E_INVAL,

@@ -73,8 +73,9 @@ void wr_transform_free(wr_transform *t);
 /* Schema of what comes out. Columns that pass keep their ids, computed ones have ids of their own from WR_COMPUTED_ID_BASE on; the version is the source's. */
 const wr_schema *wr_transform_schema(const wr_transform *t);
 #define WR_COMPUTED_ID_BASE 500000 /* up to WR_ELEMENT_ID_BASE */
-/* Whether rows already written stay right when the source's schema changes from `was` to `now`: columns only came, or went. */
-bool wr_transform_keeps(const wr_schema *was, const wr_schema *now);
+/* Whether rows already written, and refused, stay right when the source's schema was `was` before: columns only came, or went. */
+bool wr_transform_keeps(const wr_transform *t, const wr_schema *was);
+bool wr_transform_hides_key(const wr_transform *t); /* a rule masks a key column: the source's keys are shown nowhere */
 bool wr_transform_has_dead_letters(const wr_transform *t);
 
 typedef enum wr_fate { WR_FATE_PASS = 1, WR_FATE_FILTERED, WR_FATE_REFUSED } wr_fate;
@@ -87,6 +88,7 @@ typedef struct wr_outcome {
 #define WR_TRANSFORM_ROWS 2048 /* at most in one call; the best number */
 /* Outcomes live until the next run. An expression that fails under WR_ON_FAULT_STOP: WR_E_INVAL, which names row, column and reason. */
 wr_code wr_transform_run(wr_transform *t, const wr_slice *rows, uint32_t n, const wr_outcome **ret_outcomes, wr_err *err);
+void wr_transform_rest(wr_transform *t); /* forgets the outcomes and gives their memory back */
 uint64_t wr_transform_nulled(const wr_transform *t); /* values that became null because their expression failed, since creation */
 
 /* Rows that were refused, as rows of a table of their own, keyed by where they come from: the present refusals. What a rule masks or drops is not shown in them. */
