@@ -105,11 +105,9 @@ static wr_code member_new(wr_pipeline *p, const wr_ddl *d, member **ret, wr_err 
     return WR_OK;
 }
 
-typedef struct newest { wr_pipeline *p; uint32_t table; bool fits; } newest;
+typedef struct newest { wr_pipeline *p; uint32_t table; bool fits; char *db, *name; } newest;
 
-static wr_code fits_newest(void *ctx, const wr_ddl *d, wr_err *err) {
-    newest *n = ctx;
-    if (d->table != n->table || !d->schema) return WR_OK;
+static wr_code try_rules(newest *n, const wr_ddl *d, wr_err *err) {
     wr_transform *t;
     n->fits = wr_transform_new(n->p->rules, d->db, d->name, d->schema, &t, err) == WR_OK;
     if (n->fits) wr_transform_free(t);
@@ -117,13 +115,34 @@ static wr_code fits_newest(void *ctx, const wr_ddl *d, wr_err *err) {
     return WR_OK;
 }
 
+/* As far as the queue goes. */
+static wr_code fits_newest(void *ctx, const wr_ddl *d, wr_err *err) {
+    newest *n = ctx;
+    if (d->table != n->table || !d->schema) return WR_OK;
+    wr_free(n->db), wr_free(n->name);
+    n->db = wr_strdup(d->db), n->name = wr_strdup(d->name);
+    return n->db && n->name ? try_rules(n, d, err) : wr_nomem(err, "table name", 64);
+}
+
+/* As the server has it, where the change has not been captured yet. */
+static wr_code fits_present(void *ctx, const wr_ddl *d, wr_err *err) {
+    newest *n = ctx;
+    return strcmp(d->db, n->db) || strcmp(d->name, n->name) ? WR_OK : try_rules(n, d, err);
+}
+
+static void pass_over(void *ctx, const wr_finding *f) { (void)ctx, (void)f; }
+
 /* Rules that were changed because of a schema change further on in the queue do not fit the schema in front of it: then the table waits for that change, which loads it.
+ * So it does for a change that is not even captured yet.
  * *err: why they do not fit, and the answer when they do not fit the last one either. */
 static wr_code wait_for_rules(wr_pipeline *p, member *m, wr_err *err) {
     wr_err why = *err;
-    newest n = {p, m->id, false};
+    newest n = {.p = p, .table = m->id};
     wr_err_clear(err);
-    WR_TRY(wr_state_schema_load(p->state, INT64_MAX, fits_newest, &n, err));
+    wr_code rc = wr_state_schema_load(p->state, INT64_MAX, fits_newest, &n, err);
+    if (rc == WR_OK && !n.fits && n.db) rc = wr_source_check(p->source, &(wr_check_sink){.ctx = &n, .finding = pass_over, .table = fits_present}, err);
+    wr_free(n.db), wr_free(n.name);
+    WR_TRY(rc);
     if (!n.fits) return *err = why, why.code;
     m->rules_wait = true;
     wr_transform_free(m->transform);

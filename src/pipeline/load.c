@@ -271,6 +271,7 @@ static wr_code plan(crew *c, member *m, wr_snap *sn, wr_err *err) {
     if (rc != WR_OK) return wr_free(g), rc;
     for (int i = 0; i < n; i++) g[i] = (range){kr[i].after, kr[i].upto, false};
     pthread_mutex_lock(&c->p->progress_lock);
+    wr_free(m->ranges);
     m->ranges = g, m->nranges = n;
     pthread_mutex_unlock(&c->p->progress_lock);
     return WR_OK;
@@ -289,6 +290,7 @@ static wr_code read_exact(crew *c, wr_snap *sn, reading *r, wr_err *err) {
     if (rc == WR_OK) rc = wr_load_writer_hand_over(r->w, err);
     if (rc == WR_OK) {
         g->done = true;
+        wr_free(r->m->ranges);
         r->m->ranges = g, r->m->nranges = 1;
         r->m->until = at;
         r->m->exact = true;

@@ -444,3 +444,19 @@ def test_functions_that_cannot_be(server, db, make_weir, lake_of, text):
     (w.dir / "f.sql").write_text(text)
     w.check(status=1).says("transform.functions")
     w.catch_up(status=[1, 2]).says("transform.functions")
+
+
+def test_rules_for_a_column_that_came_while_nothing_ran(server, db, make_weir, lake_of):
+    """the change is not even in the queue when the rule is there"""
+    server.sql(f"CREATE TABLE {db}.t (id INT PRIMARY KEY)", f"INSERT INTO {db}.t VALUES (1)")
+    w = make_weir(server, [rf"{db}\..*"], {"transform": {"rules": []}})
+    w.catch_up()
+    server.sql(f"INSERT INTO {db}.t VALUES (2)", f"ALTER TABLE {db}.t ADD c INT", f"ALTER TABLE {db}.t ADD ssn VARCHAR(20) DEFAULT 'geheim'", f"INSERT INTO {db}.t VALUES (3, 4, 'geheim3')")
+    w.config["transform"]["rules"] = [{"table": rf"{db}\.t", "mask": {"ssn": "hash"}}]
+    w.write()
+    w.catch_up()
+    sha = [hashlib.sha256(s).hexdigest() for s in (b"geheim", b"geheim3")]
+    assert lake_rows(lake_of(w), db, "t", ["id", "c", "ssn"]) == [(1, None, sha[0]), (2, None, sha[0]), (3, 4, sha[1])]
+    w.config["transform"]["rules"][0]["mask"] = {"nix": "hash"}
+    w.write()
+    w.catch_up(status=1).says("nix")
