@@ -313,7 +313,7 @@ static wr_code fault(wr_exprs *x, uint32_t row, int expr, const char *message, w
     }
     char *copy = wr_strdup(message);
     if (!copy) return wr_nomem(err, "message", strlen(message));
-    x->faults[x->nfaults++] = (wr_expr_fault){row, expr, copy};
+    x->faults[x->nfaults++] = (wr_expr_fault){.row = row, .expr = expr, .message = copy};
     return WR_OK;
 }
 
@@ -457,11 +457,13 @@ static wr_code take_all(wr_exprs *x, wr_err *err) {
 static wr_code ask_one_by_one(wr_exprs *x, uint32_t row, wr_err *err) {
     for (int i = x->filtered ? -1 : 0; i < x->n; i++) {
         if (execute(x, x->one[1 + i], row, row + 1, err) != WR_OK) {
-            if (is_hard(err)) return err->code;
+            bool limit = err->code == WR_E_LIMIT;
+            if (is_hard(err) && !limit) return err->code;
             char why[sizeof err->msg];
             snprintf(why, sizeof why, "%s", err->msg);
             wr_err_clear(err);
             WR_TRY(fault(x, row, i, why, err));
+            x->faults[x->nfaults - 1].limit = limit;
             if (i < 0) return WR_OK;
             x->out[(size_t)row * (size_t)x->n + (size_t)i].null = true;
             continue;
@@ -486,7 +488,7 @@ static wr_code ask_one_by_one(wr_exprs *x, uint32_t row, wr_err *err) {
 
 static wr_code run_range(wr_exprs *x, uint32_t begin, uint32_t end, wr_err *err) {
     if (execute(x, x->all, begin, end, err) == WR_OK) return take_all(x, err);
-    if (is_hard(err) && (err->code != WR_E_LIMIT || end - begin == 1)) return err->code; /* less at a time may fit */
+    if (is_hard(err) && err->code != WR_E_LIMIT) return err->code; /* less at a time may fit */
     wr_err_clear(err);
     if (end - begin == 1) return ask_one_by_one(x, begin, err);
     uint32_t mid = begin + (end - begin) / 2;

@@ -75,7 +75,7 @@ struct wr_pipeline {
     wr_source *source;
     wr_routes *routes;
     wr_rules *rules;
-    volatile bool stop;        /* asked to end */
+    _Atomic bool stop;         /* asked to end */
 
     /* applying thread */
     wr_lake *lake;

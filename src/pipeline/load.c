@@ -52,7 +52,7 @@ wr_code wr_load_info(const target *t, char **ret_json, wr_err *err) {
         cJSON_AddBoolToObject(c, "exact", m->exact);
         bool secret = m->transform && wr_transform_hides_key(m->transform); /* this text is in the lake for all to read: no masked keys in it, so such a load cannot go on from its middle either */
         if ((m->load_refused || (secret && m->nranges)) && t->phase == PHASE_LOAD) cJSON_AddBoolToObject(c, "refused", true);
-        cJSON_AddNumberToObject(c, "rows", (double)m->rows_loaded);
+        cJSON_AddNumberToObject(c, "rows", (double)__atomic_load_n(&m->rows_loaded, __ATOMIC_RELAXED));
         add_pos(c, "until", &m->until);
         cJSON *rs = cJSON_AddArrayToObject(c, "ranges");
         for (int k = 0; !secret && k < m->nranges; k++) {

@@ -120,6 +120,7 @@ static wr_code stopped(const wr_transform *t, const stage *s, wr_slice row, cons
     const char *k = wr_buf_cstr(&key);
     wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "transform.rules[%d], table %s.%s, row %.200s: %s %.200s: %.300s", s->rule->number, t->db, t->name, k ? k : "?", f->expr < 0 ? "the filter" : "column",
             f->expr < 0 ? s->rule->r.filter : s->expr_column[f->expr], f->message);
+    if (f->limit) return wr_err_cure(err, "no on_error is an answer to a lack of memory: let the expression make less of the row");
     if (s->rule->r.on_fault == WR_ON_FAULT_NULL) return wr_err_cure(err, "on_error: null knows no answer for a filter or a key column: correct the expression, or set on_error: dead-letter");
     return wr_err_cure(err, "correct the expression (try(...) and try_cast(...) give null where it fails), or set on_error: null or dead-letter for the rule");
 }
@@ -135,6 +136,8 @@ static wr_code encode(stage *s, const wr_value *in, const wr_value *computed, wr
 static wr_code settle(wr_transform *t, stage *s, uint32_t i, wr_slice source, const wr_expr_fault *f, int n, bool *ret_goes_on, wr_err *err) {
     wr_on_fault how = s->rule->r.on_fault;
     *ret_goes_on = false;
+    for (int k = 0; k < n; k++)
+        if (f[k].limit) return stopped(t, s, source, &f[k], err);
     if (how == WR_ON_FAULT_DEAD_LETTER) {
         cut_message(t, f->message);
         bool filter = f->expr < 0;

@@ -143,7 +143,7 @@ def expressions(r, col, ty):
         return [f"{c} + 1", f"{c} * 3", f"-{c}", f"CAST({c} AS TINYINT)", f"CAST({c} AS VARCHAR) || '!'", f"CASE WHEN {c} > 5 THEN 'big' WHEN {c} IS NULL THEN 'none' END", f"100 // {c}", f"CAST({c} AS DOUBLE) / 3", f"sqrt(CAST({c} AS DOUBLE))", f"coalesce({c}, 7)"]
     if ty == "VARCHAR":
         return [f"upper({c})", f"length({c})", f"left({c}, 3)", f"CAST({c} AS INTEGER)", f"CAST({c} AS DATE)", f"coalesce({c}, 'none')", f"regexp_replace({c}, '[a-c]', '-', 'g')", f"{c} || {c}", f"reverse({c})", f"CASE WHEN {c} LIKE '%a%' THEN error('no a''s') ELSE {c} END",
-                f"encode({c})", f"list_transform([1, 2], x -> CAST(x + length({c}) AS FLOAT))", f"CAST({c} AS DECIMAL(9,3))", f"concat_ws('-', {c}, 'x')"]
+                f"encode({c})", f"list_transform([1, 2], x -> CAST(x + coalesce(length({c}), 0) AS FLOAT))", f"CAST({c} AS DECIMAL(9,3))", f"concat_ws('-', {c}, 'x')"]
     if ty in ("DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE"):
         return [f"strftime({c}, '%Y-%j')", f"year({c})", f"{c} + INTERVAL 1 DAY", f"date_trunc('month', {c})", f"CAST({c} AS VARCHAR)", f"epoch_us({c})"]
     if ty == "BLOB":

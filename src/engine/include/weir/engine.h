@@ -133,6 +133,7 @@ typedef struct wr_expr_fault {
     uint32_t row;
     int expr; /* -1 = the filter: then no expression was evaluated, and wr_exprs_row is NULL */
     char *message;
+    bool limit; /* it asked for more memory than there is: nothing is said about the row, which may have a value at another time */
 } wr_expr_fault;
 const wr_expr_fault *wr_exprs_faults(const wr_exprs *x, int *ret_n); /* by row, then expression */
 
