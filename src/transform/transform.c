@@ -35,11 +35,13 @@ wr_code wr_transform_new(wr_rules *r, const char *db, const char *name, const wr
 }
 
 void wr_transform_rest(wr_transform *t) {
+    wr_free(t->rows), wr_free(t->outcomes);
+    t->rows = NULL, t->outcomes = NULL, t->cap = 0;
     for (int i = 0; i < t->nstages; i++) {
         stage *s = &t->stages[i];
         if (s->exprs) wr_exprs_forget(s->exprs);
         wr_free(s->vals);
-        s->vals = NULL;
+        s->vals = NULL, s->vals_cap = 0;
         wr_buf_free(&s->rows);
     }
 }

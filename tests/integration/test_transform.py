@@ -460,3 +460,62 @@ def test_rules_for_a_column_that_came_while_nothing_ran(server, db, make_weir, l
     w.config["transform"]["rules"][0]["mask"] = {"nix": "hash"}
     w.write()
     w.catch_up(status=1).says("nix")
+
+
+POINTS = ["ice.announced", "ice.sql", "ice.commit", "ice.committed", "ice.told", "pipeline.after_commit", "load.after_seal", "state.commit", "lake.before_commit", "lake.before_data_file", "io.rename"]
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_killed_between_any_two_steps(server, db, make_weir, lake_of, monkeypatch, point):
+    """loads with refused rows, streams, other rules and the former ones again: whichever step is the last, afterwards every row is where it belongs"""
+    seed = random.randrange(1 << 30)
+    print("seed", seed)
+    rng = random.Random(seed)
+    server.sql(f"CREATE TABLE {db}.t (id INT PRIMARY KEY, v VARCHAR(20))", f"CREATE TABLE {db}.nk (v VARCHAR(20), n INT)", f"CREATE TABLE {db}.h (phone VARCHAR(20) PRIMARY KEY, v VARCHAR(20))")
+
+    def value():
+        return rng.choice(("'bad'", "'worse'", "NULL", f"'{rng.randrange(50)}'", f"'{rng.randrange(50)}'"))
+    for _ in range(3):
+        server.sql(*[f"REPLACE INTO {db}.{t} VALUES " + ",".join(f"({k}, {value()})" for k in rng.sample(range(500), 100)) for t in ("t", "h")],
+                   f"INSERT INTO {db}.nk VALUES " + ",".join(f"({value()}, {rng.randrange(3)})" for _ in range(50)))
+    w = make_weir(server, [rf"{db}\..*"], {"lake": {"commit": {"every": "100ms"}}, "transform": {"rules": []}})
+    lake = lake_of(w)
+
+    def rules(k):
+        w.config["transform"]["rules"] = [{"table": rf"{db}\..*", "filter": f"v IS NULL OR v <> '{k}'", "set": {"n": f"CAST(v AS INTEGER) + {k}"}, "mask": {"phone?": "hash"}, "on_error": "dead-letter"}]
+        w.write()
+        return k
+
+    def check(k):
+        letters = {}
+        for r in dead(lake):
+            letters.setdefault(r["source_table"], []).append(r["row"])
+        for t, names in (("t", "id, v"), ("h", "phone, v"), ("nk", "v, n")):
+            rows = server.sql(f"SELECT {names} FROM {db}.{t}")
+            v = 0 if t == "nk" else 1
+            kept = [r for r in rows if r[v] != str(k)]
+            good = [r for r in kept if r[v] is None or r[v].isdigit()]
+            n = [None if r[v] is None else int(r[v]) + k for r in good]
+            key = [hashlib.sha256(r[0].encode()).hexdigest() if t == "h" else r[0] for r in good]
+            if t == "nk":
+                assert column(lake, db, t, "v", "n") == sorted([(r[0], b) for r, b in zip(good, n)], key=repr)
+            else:
+                assert column(lake, db, t, {"t": "id", "h": "phone"}[t], "v", "n") == sorted([(a, r[v], b) for a, r, b in zip(key, good, n)], key=repr), t
+            assert len(letters.get(t, [])) == len(kept) - len(good), t
+    was = k = rules(1)
+    for n in (1, 3, 2):
+        monkeypatch.setenv("WEIR_FAULT", f"{point}:{n}:kill")
+        w.start()
+        try:
+            server.sql(f"DELETE FROM {db}.nk WHERE v = 'bad' LIMIT 3", f"UPDATE {db}.t SET v = {value()} WHERE id % 7 = {rng.randrange(7)}", f"UPDATE {db}.h SET phone = phone + 1000 WHERE v = 'bad' LIMIT 2",
+                       f"UPDATE {db}.nk SET v = {value()} WHERE n = {rng.randrange(3)} LIMIT 5", f"INSERT INTO {db}.nk VALUES ({value()}, 1), ('bad', 1)")
+            w.run("wait", "--timeout", "2", status=None)
+        finally:
+            w.kill()
+        monkeypatch.delenv("WEIR_FAULT")
+        if rng.random() < .5:
+            k, was = rules(was), k
+        w.catch_up()
+        check(k)
+        was, k = k, rules(rng.choice((k, 2, 3)))
+    assert w.status()["anomalies"] == 0

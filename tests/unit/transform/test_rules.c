@@ -144,18 +144,31 @@ static void columns_keep_their_place_and_number(void **state) {
     wr_schema_unref(s);
 }
 
+static bool keeps(wr_rules *rules, const wr_schema *was, const wr_schema *now) {
+    wr_transform *t;
+    wr_err err = WR_ERR_INIT;
+    if (wr_transform_new(rules, "d", "t", now, &t, &err) != WR_OK) fail_msg("%s", err.msg);
+    bool yes = wr_transform_keeps(t, was);
+    wr_transform_free(t);
+    return yes;
+}
+
 static void schema_changes_keep_rows_when_columns_only_come_and_go(void **state) {
     wr_column c[] = {{.name = (char *)"id", .id = 1, .type = {.kind = WR_INT}, .key_ord = 1}, {.name = (char *)"a", .id = 2, .type = {.kind = WR_INT}, .nullable = true}, {.name = (char *)"b", .id = 3, .type = {.kind = WR_INT}, .nullable = true}};
+    wr_rules *rules = rules_of(&(wr_rule){.table = "d\\.t", .set = &(wr_pair){"x", "id + 1"}, .nset = 1, .mask = &(wr_pair){"b?", "hash"}, .nmask = 1}, 1, NULL);
     wr_schema *two = schema_of(c, 2), *three = schema_of(c, 3);
-    assert_true(wr_transform_keeps(two, three)), assert_true(wr_transform_keeps(three, two)), assert_true(wr_transform_keeps(two, two));
+    assert_true(keeps(rules, two, three)), assert_true(keeps(rules, three, two)), assert_true(keeps(rules, two, two));
+    c[2].has_initial = true, c[2].initial = (wr_value){.i32 = 5};
+    wr_schema *filled = schema_of(c, 3); /* old rows have a value of the new column, which a rule masks */
     c[1].type.kind = WR_LONG;
     wr_schema *wider = schema_of(c, 2);
     c[1].type.kind = WR_INT, c[1].name = (char *)"z";
     wr_schema *renamed = schema_of(c, 2);
     c[1].name = (char *)"a", c[1].id = 8;
     wr_schema *another = schema_of(c, 2);
-    assert_false(wr_transform_keeps(two, wider)), assert_false(wr_transform_keeps(two, renamed)), assert_false(wr_transform_keeps(two, another));
-    wr_schema_unref(two), wr_schema_unref(three), wr_schema_unref(wider), wr_schema_unref(renamed), wr_schema_unref(another);
+    assert_false(keeps(rules, two, filled)), assert_false(keeps(rules, two, wider)), assert_false(keeps(rules, two, renamed)), assert_false(keeps(rules, two, another));
+    wr_rules_free(rules);
+    wr_schema_unref(two), wr_schema_unref(three), wr_schema_unref(filled), wr_schema_unref(wider), wr_schema_unref(renamed), wr_schema_unref(another);
 }
 
 static void a_kept_column_has_its_name_and_the_new_one_another(void **state) {
