@@ -151,7 +151,7 @@ static wr_code flush_member(wr_pipeline *p, member *m, wr_err *err) {
     /* there may be thousands of tables: none keeps more than a little */
     if (m->gathered_rows.cap > KEPT_BYTES) wr_buf_free(&m->gathered_rows);
     wr_free(m->gathered);
-    m->gathered = NULL;
+    m->gathered = NULL, m->gathered_cap = 0;
     wr_transform_rest(m->transform);
     return WR_OK;
 }
