@@ -14,7 +14,12 @@ wr_code wr_my_binlog_end(const wr_source *s, MYSQL *m, wr_pos *ret_pos, wr_err *
 wr_code wr_my_binlog_end_gtid(const wr_source *s, MYSQL *m, wr_pos *ret_pos, wr_err *err);
 /* MariaDB: START TRANSACTION WITH CONSISTENT SNAPSHOT and the position that equals it; gtid_set as above. The
  * transaction stays open on success. */
-wr_code wr_my_mariadb_snapshot(const wr_source *s, MYSQL *m, wr_pos *ret_pos, wr_err *err);
+typedef enum wr_snapshot_kind {
+    WR_SNAPSHOT_EXACT = 0, /* the view is that of the position */
+    WR_SNAPSHOT_SETTLED,   /* what an XA COMMIT before the position commits may be missing in the view, but is visible to those after it */
+    WR_SNAPSHOT_BUT_XA,    /* not even that */
+} wr_snapshot_kind;
+wr_code wr_my_mariadb_snapshot(wr_source *s, MYSQL *m, wr_snapshot_kind kind, wr_pos *ret_pos, wr_err *err);
 /* MySQL's @@gtid_owned as a list of "uuid[:tag]:number" in *ret, one per line, sorted as the server prints them. For
  * tests. */
 wr_code wr_my_parse_owned(const char *owned, wr_buf *ret, wr_err *err);
@@ -24,6 +29,8 @@ typedef enum wr_xa_word { WR_XA_UNKNOWN = 0, WR_XA_PREPARED, WR_XA_ENDED /* XA C
 typedef struct wr_xa_last { wr_xid xid; wr_xa_word last; bool settled; } wr_xa_last;
 /* Fills in `last` of each of xa[0..n), reading the binlog files back from `before` as far as is needed. UNKNOWN: it is in none that the server still has. In stream.c. */
 wr_code wr_my_xa_last(wr_source *s, const wr_pos *before, wr_xa_last *xa, int n, wr_err *err);
+/* Whether there is an XA COMMIT or XA ROLLBACK behind `after`, up to `upto`, both in one file. In stream.c. */
+wr_code wr_my_xa_between(wr_source *s, const wr_pos *after, const wr_pos *upto, bool *ret_any, wr_err *err);
 
 void wr_source_join_clear(wr_source *s);
 

@@ -501,7 +501,7 @@ static wr_code open_view(wr_snap *sn, all_read *ar, wr_err *err) {
     } else if (wr_my_exec(ar->guard, err, "LOCK TABLES %s READ", sn->table_sql) != WR_OK)
         return lock_denied(sn, err);
     if (mariadb_view) {
-        WR_TRY(wr_my_mariadb_snapshot(s, sn->m, &ar->pos, err));
+        WR_TRY(wr_my_mariadb_snapshot(s, sn->m, WR_SNAPSHOT_EXACT, &ar->pos, err));
     } else {
         WR_TRY(wr_my_exec(sn->m, err, "START TRANSACTION WITH CONSISTENT SNAPSHOT"));
         WR_TRY(wr_my_binlog_end_gtid(s, ar->guard, &ar->pos, err));

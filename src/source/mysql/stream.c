@@ -335,14 +335,14 @@ static wr_code search_from(stream *st, MYSQL **m, const char *file, uint64_t off
 }
 
 /* Reads one file, at most to `limit` when that is in it, with an applier that searches for xid (NULL = for no transaction). *again: what env.again was told. */
-static wr_code search_file(stream *st, const wr_applier_env *env, wr_pos *again, const char *file, const wr_pos *limit, const wr_xid *xid, bool *ret_found, wr_err *err) {
-    wr_pos from = {.offset = 4};
+static wr_code search_file(stream *st, const wr_applier_env *env, wr_pos *again, const char *file, uint64_t offset, const wr_pos *limit, const wr_xid *xid, bool *ret_found, wr_err *err) {
+    wr_pos from = {.offset = offset};
     snprintf(from.file, sizeof from.file, "%s", file);
     wr_applier *a;
     WR_TRY(wr_applier_new(env, &from, &a, err));
     wr_applier_search(a, xid ? xid : &(wr_xid){.format = -1});
     MYSQL *m = NULL;
-    wr_code rc = search_from(st, &m, file, 4, err);
+    wr_code rc = search_from(st, &m, file, offset, err);
     while (rc == WR_OK && strcmp(wr_applier_file(a), file) == 0) {
         if (strcmp(file, limit->file) == 0 && wr_applier_offset(a) >= limit->offset) break;
         unsigned long n = mysql_net_read_packet(m);
@@ -384,7 +384,7 @@ static wr_code search_back(stream *st, const wr_pos *limit, search_fn *fn, void 
 static wr_code hunt_in(stream *st, const char *file, const wr_pos *limit, void *ctx, bool *ret_found, wr_err *err) {
     wr_pos again = {0};
     wr_applier_env env = {.sink = &nowhere, .catalogue = st->s->catalogue, .types = st->s->types, .flavor = st->s->flavor, .spool = st->spool, .ctx = &again, .again = search_again};
-    return search_file(st, &env, &again, file, limit, ctx, ret_found, err);
+    return search_file(st, &env, &again, file, 4, limit, ctx, ret_found, err);
 }
 
 static wr_code hunt(void *ctx, const wr_xid *xid, wr_err *err) {
@@ -407,7 +407,7 @@ static wr_code words_in(stream *st, const char *file, const wr_pos *limit, void 
     bool found;
     wr_pos again = {0}; /* nothing is read twice: no rows are taken */
     wr_applier_env env = {.sink = &nowhere, .catalogue = st->s->catalogue, .types = st->s->types, .flavor = st->s->flavor, .ctx = w, .xa_word = take_word};
-    WR_TRY(search_file(st, &env, &again, file, limit, NULL, &found, err));
+    WR_TRY(search_file(st, &env, &again, file, 4, limit, NULL, &found, err));
     *ret_enough = true;
     for (int i = 0; i < w->n; i++) *ret_enough &= w->xa[i].settled = w->xa[i].last != WR_XA_UNKNOWN;
     return WR_OK;
@@ -420,6 +420,17 @@ wr_code wr_my_xa_last(wr_source *s, const wr_pos *before, wr_xa_last *xa, int n,
     wr_code rc = search_back(&st, before, words_in, &w, err);
     if (st.aux) wr_my_disconnect(st.aux);
     return rc;
+}
+
+static void take_end(void *ctx, const wr_xid *xid, bool prepared) { *(bool *)ctx |= !prepared; }
+
+wr_code wr_my_xa_between(wr_source *s, const wr_pos *after, const wr_pos *upto, bool *ret_any, wr_err *err) {
+    stream st = {.s = s, .sink = &nowhere, .stop_asked_us = wr_mono_us()};
+    bool found;
+    wr_pos again = {0};
+    *ret_any = false;
+    wr_applier_env env = {.sink = &nowhere, .catalogue = s->catalogue, .types = s->types, .flavor = s->flavor, .ctx = ret_any, .xa_word = take_end};
+    return after->offset > DUMP_OFFSET_MAX ? (*ret_any = true, WR_OK) : search_file(&st, &env, &again, after->file, after->offset, upto, NULL, &found, err);
 }
 
 /* ------------------------------------------------------------------ */

@@ -558,6 +558,76 @@ static void the_last_word_on_an_xa_transaction_is_found(void **state) {
     wr_my_disconnect(m);
 }
 
+typedef struct xa_writer { fixture *fx; int number; bool stop; } xa_writer;
+
+static void *write_xa(void *arg) {
+    xa_writer *w = arg;
+    MYSQL *m = NULL;
+    wr_err err = WR_ERR_INIT;
+    must(wr_my_connect(&w->fx->s->conn, &m, &err), &err);
+    for (int n = 0; !__atomic_load_n(&w->stop, __ATOMIC_RELAXED); n++) {
+        must(wr_my_exec(m, &err, "XA START 'vx%d-%d'", w->number, n), &err);
+        must(wr_my_exec(m, &err, "INSERT INTO %s.u VALUES(%d)", w->fx->db, n), &err);
+        must(wr_my_exec(m, &err, "XA END 'vx%d-%d'", w->number, n), &err);
+        must(wr_my_exec(m, &err, "XA PREPARE 'vx%d-%d'", w->number, n), &err);
+        must(wr_my_exec(m, &err, "XA COMMIT 'vx%d-%d'", w->number, n), &err);
+        usleep(2000);
+    }
+    wr_my_disconnect(m);
+    return NULL;
+}
+
+typedef struct commits { uint64_t upto, n; } commits;
+
+static wr_code count_commit(void *ctx, MYSQL_ROW row, unsigned long *lengths, unsigned ncols, wr_err *err) {
+    commits *c = ctx;
+    if (ncols > 5 && row[5] && strncmp(row[5], "XA COMMIT X'7678", 16) == 0 && strtoull(row[4], NULL, 10) <= c->upto) c->n++;
+    return WR_OK;
+}
+
+/* A server's XA COMMIT is in the binlog before it is in the engine; the position of a whole read must not be between the two. */
+static void a_whole_read_has_every_xa_commit_before_its_position(void **state) {
+    enum { SEEN = 4000 };
+    fixture *fx = on_server(state);
+    wr_err err = WR_ERR_INIT;
+    static struct { wr_pos pos; uint64_t rows; } seen[SEEN];
+    int nseen = 0;
+    const char *seconds = getenv("WEIR_TEST_SECONDS");
+    sql(fx, "CREATE TABLE u(x int) engine=InnoDB");
+    sql(fx, "FLUSH BINARY LOGS");
+    wr_snap *sn = open_snap(fx, fx->s, "u");
+    xa_writer w[3];
+    pthread_t t[3];
+    for (int i = 0; i < 3; i++) {
+        w[i] = (xa_writer){fx, i, false};
+        pthread_create(&t[i], NULL, write_xa, &w[i]);
+    }
+    int64_t until = wr_mono_us() + (seconds ? atoll(seconds) : 2) * 1000000;
+    while (wr_mono_us() < until && nseen < SEEN) {
+        counted all = {0};
+        wr_pos pos = {0};
+        wr_code rc = wr_snap_read_all(sn, count, &all, &pos, &err);
+        if (rc != WR_OK && err.retry == WR_RETRY_SOON) continue;
+        must(rc, &err);
+        seen[nseen].pos = pos;
+        seen[nseen++].rows = all.rows;
+    }
+    for (int i = 0; i < 3; i++) __atomic_store_n(&w[i].stop, true, __ATOMIC_RELAXED), pthread_join(t[i], NULL);
+    assert_true(nseen > 0);
+    int wrong = 0;
+    for (int i = 0; i < nseen; i += seconds ? 1 : 1 + nseen / 20) {
+        commits c = {.upto = seen[i].pos.offset};
+        if (strcmp(seen[i].pos.file, seen[0].pos.file) == 0) {
+            must(wr_my_query(fx->m, count_commit, &c, &err, "SHOW BINLOG EVENTS IN '%s'", seen[i].pos.file), &err);
+            wrong += c.n != seen[i].rows;
+        }
+    }
+    for (int i = 0; i < nseen; i++) wr_pos_clear(&seen[i].pos);
+    if (seconds) print_message("%d reads, %d wrong\n", nseen, wrong);
+    assert_int_equal(wrong, 0);
+    wr_snap_close(sn);
+}
+
 static void take(void *ctx, const wr_finding *f) {
     char *all = ctx;
     assert_true(f->what[0] && f->consequence[0] && f->cure[0]);
@@ -631,6 +701,7 @@ int main(void) {
         T(positions_move_with_commits),
         T(begin_does_not_wait_for_a_prepared_xa_transaction_that_the_binlog_has),
         T(the_last_word_on_an_xa_transaction_is_found),
+        T(a_whole_read_has_every_xa_commit_before_its_position),
         T(check_finds_what_is_there),
     };
     where = getenv("WEIR_TEST_MARIADB");
