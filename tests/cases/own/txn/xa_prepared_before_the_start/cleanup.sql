@@ -1,1 +1,0 @@
-XA ROLLBACK 'wp1'; XA ROLLBACK 'wp2';
