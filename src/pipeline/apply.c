@@ -276,6 +276,7 @@ static wr_code on_change(wr_pipeline *p, const wr_queue_record *rec, wr_err *err
     bool loaded;
     WR_TRY(already_loaded(p, m, rec->offset, &loaded, err));
     if (loaded) return WR_OK;
+    if (t->phase == PHASE_LOAD && !wr_table_schema(t->table)->nkey) return WR_OK; /* of the very transaction that asks for the load: read by it, at a position behind */
     if (t->due && !wr_table_schema(t->table)->nkey) return WR_OK; /* old rows can only be found by all their values, and those are not known: the load brings them */
     __atomic_add_fetch(&p->rows_applied, 1, __ATOMIC_RELAXED);
     return wr_shape_change(p, m, t->due || (t->phase == PHASE_REPLAY && !m->exact) ? WR_APPLY_REPLAY : WR_APPLY_STRICT, &c, rec->offset, err);
