@@ -237,8 +237,49 @@ static void threads_work_side_by_side(void **state) {
     for (int i = 0; i < 4; i++) pthread_join(t[i], NULL), assert_true(j[i].ok);
 }
 
+/* Whatever a text says, it is no error of the engine's; and faults of several columns are told row by row. */
+static void faults_come_by_row_and_values_are_no_errors(void **state) {
+    wr_schema *s = schema_of((wr_type[]){{.kind = WR_STRING}, {.kind = WR_STRING}}, 2);
+    wr_exprs *x = compile(s, NULL, (const char *[]){"CAST(a AS DATE)", "CAST(b AS DATE)", "CAST(a AS INTEGER)"}, 2);
+    wr_value v[12];
+    wr_err err = WR_ERR_INIT;
+    int n;
+    for (int i = 0; i < 6; i++) v[2 * i].s = wr_slice_str(i % 4 == 1 ? "infinity" : "2024-01-01"), v[2 * i].null = false, v[2 * i + 1] = (wr_value){.s = wr_slice_str(i % 2 ? "2024-01-01" : "infinity")};
+    assert_int_equal(wr_exprs_run(x, v, 6, &err), WR_OK);
+    const wr_expr_fault *f = wr_exprs_faults(x, &n);
+    static const int want[][2] = {{0, 1}, {1, 0}, {2, 1}, {4, 1}, {5, 0}};
+    assert_int_equal(n, 5);
+    for (int i = 0; i < n; i++) assert_int_equal(f[i].row, want[i][0]), assert_int_equal(f[i].expr, want[i][1]);
+    wr_exprs_forget(x);
+    static const char *const texts[] = {"INTERRUPT", "Out of Memory Error", "INTERNAL Error", "FATAL Error", "IO Error: Cannot open file", "No space left on device"};
+    for (int i = 0; i < 6; i++) v[2 * i].s = wr_slice_str(texts[i]);
+    assert_int_equal(wr_exprs_run(x, v, 6, &err), WR_OK);
+    f = wr_exprs_faults(x, &n);
+    assert_true(n >= 6);
+    for (int i = 0; i < n; i++) assert_false(f[i].limit);
+    wr_exprs_free(x);
+    wr_schema_unref(s);
+}
+
+static void an_expression_without_enough_memory_says_so(void **state) {
+    wr_schema *s = schema_of((wr_type[]){{.kind = WR_LONG}}, 1);
+    wr_exprs *x = compile(s, NULL, (const char *[]){"repeat('x', a)"}, 1);
+    wr_value v[3] = {{.i64 = 1}, {.i64 = 1000000000}, {.i64 = 2}};
+    wr_err err = WR_ERR_INIT;
+    int n;
+    assert_int_equal(wr_exprs_run(x, v, 3, &err), WR_OK);
+    const wr_expr_fault *f = wr_exprs_faults(x, &n);
+    assert_int_equal(n, 1);
+    assert_true(f->limit && f->row == 1);
+    assert_int_equal(wr_exprs_row(x, 2)->s.n, 2);
+    wr_exprs_free(x);
+    wr_schema_unref(s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(faults_come_by_row_and_values_are_no_errors),
+        cmocka_unit_test(an_expression_without_enough_memory_says_so),
         cmocka_unit_test(values_of_every_type_come_back_as_they_went), cmocka_unit_test(filters_keep_what_is_true_and_functions_are_known),
         cmocka_unit_test(faults_name_row_and_expression_and_leave_the_others_alone), cmocka_unit_test(values_that_no_column_holds_are_faults),
         cmocka_unit_test(what_depends_on_more_than_the_row_is_refused), cmocka_unit_test(threads_work_side_by_side)};
