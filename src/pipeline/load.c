@@ -177,18 +177,18 @@ static void job_done(crew *c) {
     pthread_mutex_unlock(&c->lock);
 }
 
-typedef struct reading { crew *c; member *m; wr_load_writer *w; wr_shaper shaper; uint64_t rows; } reading;
+typedef struct reading { crew *c; member *m; wr_load_writer *w; wr_shaper shaper; uint64_t rows, bytes; /* of the source */ } reading;
 
 static wr_code take_row(void *ctx, wr_slice row, wr_err *err) {
     reading *r = ctx;
     if (r->c->p->stop) return wr_fail(err, WR_E_CANCELLED, WR_RETRY_NO, "stopped");
-    r->rows++;
+    r->rows++, r->bytes += row.n;
     __atomic_add_fetch(&r->m->rows_loaded, 1, __ATOMIC_RELAXED);
     __atomic_add_fetch(&r->c->p->load_rows, 1, __ATOMIC_RELAXED);
     return wr_shaper_row(&r->shaper, row, err);
 }
 
-/* A keyless table comes in one piece: its files are written on the way and handed over when the last row is there. */
+/* A keyless table comes in one piece, and a chunk's first rows may be longer than all before: files are written on the way and handed over when the last row is there. */
 static wr_code take_row_sealing(void *ctx, wr_slice row, wr_err *err) {
     reading *r = ctx;
     WR_TRY(take_row(ctx, row, err));
@@ -242,13 +242,13 @@ static wr_code read_range(crew *c, wr_snap *sn, reading *r, range *g, wr_err *er
         if (gave_up(c)) return wr_fail(err, WR_E_CANCELLED, WR_RETRY_NO, "stopped");
         wr_key_range kr = {after, g->upto};
         char *next = NULL;
-        uint64_t rows = r->rows, bytes = wr_load_writer_bytes(r->w);
-        WR_TRY(wr_snap_chunk(sn, &kr, chunk, take_row, r, &next, err));
+        uint64_t rows = r->rows, bytes = r->bytes;
+        WR_TRY(wr_snap_chunk(sn, &kr, chunk, take_row_sealing, r, &next, err));
         WR_TRY(wr_shaper_flush(&r->shaper, err));
         wr_free(after);
         after = next;
         rows = r->rows - rows;
-        bytes = wr_load_writer_bytes(r->w) - bytes;
+        bytes = r->bytes - bytes; /* not what is left of them: rules may pass few rows, or little of each */
         if (rows && bytes) {
             uint64_t fit = CHUNK_BYTES / (bytes / rows + 1) + 1;
             chunk = fit < chunk * 8 ? fit : chunk * 8;

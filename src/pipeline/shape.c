@@ -38,19 +38,25 @@ void wr_member_unshape(member *m) {
 }
 
 static wr_code note_marks(wr_pipeline *p, bool known_now, wr_err *err) {
+    int n = 0, most = 0;
+    for (int i = 0; i < p->ntargets; i++)
+        for (int k = 0; k < p->targets[i]->nmembers; k++) most += p->targets[i]->members[k]->mark_dirty;
+    if (!most) return WR_OK;
+    WR_AUTO wr_fact *facts = wr_malloc((size_t)most * sizeof *facts);
+    if (!facts) return wr_nomem(err, "marks of rules", (size_t)most * sizeof *facts);
     for (int i = 0; i < p->ntargets; i++)
         for (int k = 0; k < p->targets[i]->nmembers; k++) {
             member *m = p->targets[i]->members[k];
-            char key[32];
             if (!m->mark_dirty) continue;
             WR_AUTO char *known = NULL;
-            mark_key(m, key);
-            WR_TRY(wr_state_get(p->state, key, &known, err));
+            wr_fact *f = &facts[n];
+            mark_key(m, f->key);
+            WR_TRY(wr_state_get(p->state, f->key, &known, err));
             if (!strcmp(known ? known : "", m->mark)) m->mark_dirty = false;
-            else WR_TRY(wr_state_set(p->state, key, known_now ? m->mark : "?", err));
+            else snprintf(f->value, sizeof f->value, "%s", known_now ? m->mark : "?"), n++;
             m->mark_dirty &= !known_now;
         }
-    return WR_OK;
+    return wr_state_set_all(p->state, facts, n, err);
 }
 
 wr_code wr_shape_disown(wr_pipeline *p, wr_err *err) { return note_marks(p, false, err); }

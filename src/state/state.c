@@ -178,6 +178,21 @@ wr_code wr_state_set(wr_state *s, const char *key, const char *value, wr_err *er
     return end(s, rc, err);
 }
 
+wr_code wr_state_set_all(wr_state *s, const wr_fact *facts, int n, wr_err *err) {
+    if (!n) return WR_OK;
+    WITH_LOCK(s);
+    AUTO_STMT *st = NULL;
+    WR_TRY(run_plain(s, ST_BEGIN, err));
+    wr_code rc = stmt_get(s, ST_FACT_SET, &st, err);
+    for (int i = 0; rc == WR_OK && i < n; i++) {
+        rc = bind_text(s, st, 1, facts[i].key, err);
+        if (rc == WR_OK) rc = bind_text(s, st, 2, facts[i].value, err);
+        if (rc == WR_OK) rc = run(s, st, "set a fact", err);
+        sqlite3_reset(st);
+    }
+    return end(s, rc, err);
+}
+
 wr_code wr_state_get(wr_state *s, const char *key, char **ret_value, wr_err *err) {
     WITH_LOCK(s);
     AUTO_STMT *st = NULL;

@@ -17,6 +17,8 @@ void wr_state_close(wr_state *s);
 
 /* ---- small facts: source identity, pipeline name, ... */
 wr_code wr_state_set(wr_state *s, const char *key, const char *value, wr_err *err);
+typedef struct wr_fact { char key[32], value[32]; } wr_fact;
+wr_code wr_state_set_all(wr_state *s, const wr_fact *facts, int n, wr_err *err); /* at once: all or none */
 /* *ret_value NULL when absent; owned. */
 wr_code wr_state_get(wr_state *s, const char *key, char **ret_value, wr_err *err);
 
