@@ -72,17 +72,35 @@ static bool is_column(const judge *j, const char *name) {
     return false;
 }
 
+static bool is_known_pure(wr_sql_space *s, const char *name) {
+    bool known = false;
+    pthread_mutex_lock(&s->lock);
+    for (int i = 0; i < s->npure && !known; i++) known = !strcasecmp(s->pure[i], name);
+    pthread_mutex_unlock(&s->lock);
+    return known;
+}
+
+static void remember_pure(wr_sql_space *s, const char *name) {
+    pthread_mutex_lock(&s->lock);
+    char **list = wr_realloc(s->pure, ((size_t)s->npure + 1) * sizeof *list), *copy = wr_strdup(name);
+    if (list) s->pure = list;
+    if (list && copy) s->pure[s->npure++] = copy;
+    else wr_free(copy);
+    pthread_mutex_unlock(&s->lock);
+}
+
 static wr_code judge_function(const judge *j, const char *name, int nargs, wr_err *err) {
     if (!strcasecmp(name, "error")) return WR_OK; /* how a user refuses a row */
     if (is_known_impure(name, nargs))
         return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "%s() does not give one value that depends on the row alone", name);
+    if (is_known_pure(j->space, name)) return WR_OK;
     WR_AUTO char *why = NULL;
     WR_TRY(one_text(j->con,
                     "SELECT CASE WHEN bool_or(stability IN ('VOLATILE', 'CONSISTENT_WITHIN_QUERY')) THEN 'time, chance or "
                     "session' WHEN bool_or(function_type = 'aggregate') THEN 'other rows' END FROM duckdb_functions() "
                     "WHERE lower(function_name) = lower($1)",
                     name, &why, err));
-    if (!why) return WR_OK;
+    if (!why) return remember_pure(j->space, name), WR_OK;
     wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "the value of %s() depends on %s", name, why);
     return wr_err_cure(err, "an expression must give the same value whenever it sees the same row: when a row is read "
                             "again, and when its old version must be found");
@@ -263,5 +281,7 @@ void wr_sql_space_close(wr_sql_space *s) {
     if (s->db) duckdb_close(&s->db);
     pthread_mutex_destroy(&s->lock);
     wr_free(s->open);
+    for (int i = 0; i < s->npure; i++) wr_free(s->pure[i]);
+    wr_free(s->pure);
     wr_free(s);
 }

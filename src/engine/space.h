@@ -13,6 +13,8 @@ struct wr_sql_space {
     pthread_mutex_t lock;
     wr_exprs **open; /* lock; by number, NULL = closed: what weir_rows(number) reads */
     int nopen;
+    char **pure; /* lock; functions that were looked up and found pure: to look one up takes milliseconds, and there may be thousands of tables */
+    int npure;
 };
 
 /* WR_E_INVAL unless text is one expression whose value depends on the row alone. */
