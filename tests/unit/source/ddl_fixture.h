@@ -19,7 +19,7 @@ typedef struct ddl_fixture {
 
 /* "ALTER d.t fill v2 #1: id:int! k1, a:string=x #2" */
 static inline wr_code fixture_event(void *ctx, const wr_ddl *d, wr_err *err) {
-    static const char *const kinds[] = {"?", "CREATE", "ALTER", "RENAME", "DROP", "TRUNCATE", "HIDDEN"}, *const rows[] = {"", " fill", " reload"};
+    static const char *const kinds[] = {"?", "CREATE", "ALTER", "RENAME", "DROP", "TRUNCATE", "HIDDEN"}, *const rows[] = {"", " fill", " reload", " left", " retyped"};
     wr_buf *b = ctx;
     wr_buf_printf(b, "%s ", kinds[d->kind]);
     if (d->old_name) wr_buf_printf(b, "%s.%s -> ", d->old_db, d->old_name);

@@ -44,7 +44,7 @@ static void a_column_keeps_its_id_through_renames_and_moves(void **state) {
         {"ALTER TABLE d.t RENAME COLUMN b TO c, RENAME COLUMN id TO b", "ALTER d.t #1 v3: c string (2), b int not null (1) key 1\n"},
         {"ALTER TABLE t RENAME COLUMN b TO c, RENAME COLUMN c TO b", "ALTER d.t #1 v4: b string (2), c int not null (1) key 1\n"},
         {"ALTER TABLE t MODIFY c BIGINT", "ALTER d.t #1 v5: b string (2), c long not null (1) key 1\n"},
-        {"ALTER TABLE t MODIFY b INT", "ALTER d.t reload #1 v6: b int (3), c long not null (1) key 1\n"},
+        {"ALTER TABLE t MODIFY b INT", "ALTER d.t retyped #1 v6: b int (3), c long not null (1) key 1\n"},
         {0}});
 }
 
@@ -82,7 +82,9 @@ static void what_may_change_stored_values_is_read_again(void **state) {
         assert_int_equal(fixture_run(&f, sql), WR_OK);
         snprintf(sql, sizeof sql, "ALTER TABLE t MODIFY c %s", cases[i].to);
         assert_int_equal(fixture_run(&f, sql), WR_OK);
-        if (strncmp(fixture_events(&f), cases[i].reload ? "ALTER d.t reload" : "ALTER d.t #", cases[i].reload ? 16 : 11) != 0)
+        const char *said = fixture_events(&f);
+        bool again = !strncmp(said, "ALTER d.t reload #", 18) || !strncmp(said, "ALTER d.t retyped #", 19);
+        if (again != cases[i].reload || (!again && strncmp(said, "ALTER d.t #", 11) != 0))
             fail_msg("%s to %s: %s", cases[i].from, cases[i].to, fixture_events(&f));
         fixture_close(&f);
     }
