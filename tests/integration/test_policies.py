@@ -117,4 +117,4 @@ def test_visible_early_shows_a_load_and_complete_does_not(server, db, make_weir)
         w.wait()
         assert counts <= {before}, "a table that is read again shows a part"
         server.sql(f"INSERT IGNORE INTO {db}.t VALUES (7, 'x')", f"ALTER TABLE {db}.t MODIFY v VARCHAR(200)")
-    assert len(seen["early"]) > 2 and not seen["complete"], seen
+    assert seen["early"] and not seen["complete"], seen
