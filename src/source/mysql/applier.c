@@ -640,9 +640,10 @@ static wr_code on_table_map(wr_applier *a, wr_err *err) {
             rc = wr_fail(err, WR_E_SCHEMA, WR_RETRY_NO, "table %s.%s is captured and has rows in the binlog, but the schema history does not know it", db, name);
             wr_err_cure(err, "its CREATE was not in the binlog (sql_log_bin=0?): take the table out and in again, so that it is read anew");
         } else {
-            rc = wr_row_plan_new(def, &m, &a->format, a->env.types, &t->plan, err);
-            /* the load that came with the definition reads what these rows did: a table is only altered when those who wrote to it have ended */
-            if (rc == WR_E_SCHEMA && wr_my_table_ahead(def, a->file, a->start)) wr_err_clear(err), rc = WR_OK, t->older = true;
+            /* the load that came with the definition reads what these rows did: a table is only altered when those who wrote to it have ended. That they fit the
+             * definition would not mean that it is theirs: a text's character set is nowhere in the event */
+            t->older = wr_my_table_ahead(def, a->file, a->start);
+            if (!t->older) rc = wr_row_plan_new(def, &m, &a->format, a->env.types, &t->plan, err);
             t->undoing = undoing_of(def);
             t->def = def;
         }
