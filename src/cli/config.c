@@ -140,6 +140,17 @@ static wr_code whole(reader *r, const yaml_node_t *n, const key *k, const char *
     return WR_OK;
 }
 
+/* A key (a scalar) that stands before `p` in the same mapping already is an error. */
+static wr_code once(reader *r, const yaml_node_t *mapping, const yaml_node_pair_t *p, const char *path) {
+    const yaml_node_t *k = yaml_document_get_node(&r->doc, p->key);
+    for (yaml_node_pair_t *q = mapping->data.mapping.pairs.start; q < p; q++) {
+        const yaml_node_t *other = yaml_document_get_node(&r->doc, q->key);
+        if (other->type == YAML_SCALAR_NODE && other->data.scalar.length == k->data.scalar.length && !memcmp(other->data.scalar.value, k->data.scalar.value, k->data.scalar.length))
+            return bad(r, k, "key '%s' stands twice", path);
+    }
+    return WR_OK;
+}
+
 /* ------------------------------------------------------------------ lists */
 static wr_code list_of(reader *r, yaml_node_t *n, const char *path, char ***ret, int *ret_n) {
     if (n->type != YAML_SEQUENCE_NODE) return bad(r, n, "%s must be a list", path);
@@ -232,10 +243,7 @@ static wr_code rules_of(reader *r, yaml_node_t *n) {
             WR_TRY(text_of(r, yaml_document_get_node(&r->doc, p->key), "transform.rules", &k));
             WR_AUTO char *path = wr_asprintf("transform.rules[%d].%s", i, k);
             if (!path) return wr_nomem(r->err, "transform.rules", 64);
-            for (yaml_node_pair_t *q = e->data.mapping.pairs.start; q < p; q++) {
-                yaml_node_t *other = yaml_document_get_node(&r->doc, q->key);
-                if (other->type == YAML_SCALAR_NODE && other->data.scalar.length == strlen(k) && !memcmp(other->data.scalar.value, k, strlen(k))) return bad(r, e, "key '%s' stands twice", path);
-            }
+            WR_TRY(once(r, e, p, path));
             WR_TRY(rule_key(r, yaml_document_get_node(&r->doc, p->value), path, k, &r->c->rules[i]));
         }
         if (!r->c->rules[i].table) return bad(r, e, "transform.rules[%d] needs table: an expression on db.table", i);
@@ -283,11 +291,7 @@ static wr_code walk(reader *r, yaml_node_t *n, const char *prefix, int depth) {
             if (!strcmp(keys[i].path, path)) exact = &keys[i];
             section |= !strncmp(keys[i].path, path, len) && keys[i].path[len] == '.';
         }
-        for (yaml_node_pair_t *q = n->data.mapping.pairs.start; q < p; q++) {
-            yaml_node_t *other = yaml_document_get_node(&r->doc, q->key);
-            if (other->type == YAML_SCALAR_NODE && other->data.scalar.length == kn->data.scalar.length && !memcmp(other->data.scalar.value, kn->data.scalar.value, kn->data.scalar.length))
-                return bad(r, kn, "key '%s' stands twice", path);
-        }
+        WR_TRY(once(r, n, p, path));
         if (exact) WR_TRY(take(r, vn, exact));
         else if (section && depth < 4) WR_TRY(walk(r, vn, path, depth + 1));
         else return unknown(r, kn, path);

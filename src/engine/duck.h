@@ -46,13 +46,8 @@ bool wr_duck_stream(duckdb_connection con, const char *sql, duckdb_prepared_stat
 /* Fills err from DuckDB's text: one line, and a code by its prefix; `other` where the prefix says nothing special. */
 wr_code wr_duck_fail(wr_err *err, wr_code other, const char *text);
 
-/* SQL text: 'it''s' and "a ""b""". */
-void wr_sql_literal(wr_buf *b, const char *s);
-void wr_sql_ident(wr_buf *b, const char *s);
 /* A file's path as a literal in which *, ? and [ mean themselves. */
 void wr_sql_path(wr_buf *b, const char *path);
-/* DuckDB's spelling of a lake type. */
-void wr_sql_type(wr_buf *b, wr_type t);
 
 static inline void wr_duck_result_free(duckdb_result *r) { duckdb_destroy_result(r); }
 static inline void wr_duck_prepared_free(duckdb_prepared_statement *p) {

@@ -11,8 +11,6 @@
 #include "space.h"
 #include "weir/base/mem.h"
 
-#define ROW_COLUMN WR_ROW_COLUMN
-
 struct wr_exprs {
     wr_sql_space *space;
     duckdb_connection con;
@@ -24,8 +22,8 @@ struct wr_exprs {
     duckdb_prepared_statement all, *one; /* one[0]: the filter, one[1 + i]: expression i */
     /* the run under way */
     const wr_value *vals;
-    uint32_t nrows, begin, end, at; /* weir_rows gives [begin, end) */
-    wr_value *out;                  /* nrows * n */
+    uint32_t begin, end, at;        /* weir_rows gives [begin, end) */
+    wr_value *out;                  /* cap * n */
     bool *keep;
     uint32_t cap;
     duckdb_result *results; int nresults, results_cap;
@@ -48,7 +46,6 @@ static void rows_bind(duckdb_bind_info info) {
         return;
     }
     for (int i = 0; i <= x->in->ncols; i++) {
-        WR_AUTO_BUF wr_buf b = WR_BUF_INIT;
         wr_type t = i < x->in->ncols ? x->in->cols[i].type : (wr_type){.kind = WR_INT};
         static const duckdb_type ids[] = {
             [WR_BOOL] = DUCKDB_TYPE_BOOLEAN,     [WR_INT] = DUCKDB_TYPE_INTEGER,           [WR_LONG] = DUCKDB_TYPE_BIGINT,
@@ -62,7 +59,7 @@ static void rows_bind(duckdb_bind_info info) {
             duckdb_destroy_logical_type(&lt);
             lt = list;
         }
-        duckdb_bind_add_result_column(info, i < x->in->ncols ? x->in->cols[i].name : ROW_COLUMN, lt);
+        duckdb_bind_add_result_column(info, i < x->in->ncols ? x->in->cols[i].name : WR_ROW_COLUMN, lt);
         duckdb_destroy_logical_type(&lt);
     }
     duckdb_bind_set_bind_data(info, x, NULL);
@@ -214,7 +211,7 @@ static wr_code prepare(wr_exprs *x, const wr_buf *sql, duckdb_prepared_statement
 static wr_code prepare_one(wr_exprs *x, const char *text, duckdb_prepared_statement *ret, wr_type *ret_type, wr_err *err) {
     WR_TRY(wr_sql_judge(x->space, x->con, x->in, text, err));
     WR_AUTO_BUF wr_buf sql = WR_BUF_INIT;
-    wr_buf_printf(&sql, "SELECT " ROW_COLUMN ", (%s\n) FROM weir_rows(%d)", text, x->number);
+    wr_buf_printf(&sql, "SELECT " WR_ROW_COLUMN ", (%s\n) FROM weir_rows(%d)", text, x->number);
     WR_TRY(prepare(x, &sql, ret, err));
     if (duckdb_prepared_statement_column_count(*ret) != 2) return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "not one value");
     if (!ret_type) {
@@ -250,7 +247,7 @@ wr_code wr_exprs_new(wr_sql_space *s, const wr_schema *in, const char *filter, c
                      wr_err *err) {
     *ret_bad = -1;
     for (int i = 0; i < in->ncols; i++)
-        if (!strcasecmp(in->cols[i].name, ROW_COLUMN)) return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "a column called %s stands in the way", ROW_COLUMN);
+        if (!strcasecmp(in->cols[i].name, WR_ROW_COLUMN)) return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "a column called %s stands in the way", WR_ROW_COLUMN);
     wr_exprs *x = wr_calloc(1, sizeof *x);
     if (!x) return wr_nomem(err, "expressions", sizeof *x);
     x->space = s, x->number = -1, x->n = n, x->filtered = filter != NULL;
@@ -261,7 +258,7 @@ wr_code wr_exprs_new(wr_sql_space *s, const wr_schema *in, const char *filter, c
     wr_code rc = x->types && x->one ? register_rows(x, err) : wr_nomem(err, "expressions", 64);
     if (rc == WR_OK) rc = wr_duck_connect(s->db, &x->con, err);
     if (rc == WR_OK && filter) rc = prepare_one(x, filter, &x->one[0], NULL, err);
-    wr_buf_printf(&sql, "SELECT " ROW_COLUMN);
+    wr_buf_printf(&sql, "SELECT " WR_ROW_COLUMN);
     for (int i = 0; rc == WR_OK && i < n; i++) {
         *ret_bad = i;
         rc = prepare_one(x, exprs[i], &x->one[1 + i], &x->types[i], err);
@@ -511,7 +508,7 @@ wr_code wr_exprs_run(wr_exprs *x, const wr_value *vals, uint32_t n, wr_err *err)
         if (!out || !keep) return wr_nomem(err, "expressions' values", n * sizeof *out);
         x->cap = n;
     }
-    x->vals = vals, x->nrows = n;
+    x->vals = vals;
     if (n == 0) return WR_OK;
     memset(x->keep, 0, n * sizeof *x->keep);
     WR_TRY(run_range(x, 0, n, err));

@@ -43,12 +43,7 @@ static wr_code rewrite_row(void *ctx, uint64_t pos, wr_slice row, wr_err *err) {
     if (pos < w->file->ice->records && wr_file_dead(w->file, (uint32_t)pos)) return WR_OK;
     if (!w->batch) WR_TRY(wr_batch_new(w->schema, &w->batch, err));
     uint32_t at = wr_batch_rows(w->batch);
-    if (at == w->cap) {
-        uint32_t cap = w->cap ? w->cap * 2 : 1024;
-        wr_key *k = wr_realloc(w->keys, (size_t)cap * sizeof *k);
-        if (!k) return wr_nomem(err, "keys", (size_t)cap * sizeof *k);
-        w->keys = k, w->cap = cap;
-    }
+    WR_TRY(wr_keys_room(&w->keys, &w->cap, at, err));
     WR_TRY(wr_key_of(w->plan, row, &w->keys[at], err));
     WR_TRY(wr_batch_append(w->batch, row, err));
     return wr_batch_bytes(w->batch) + (size_t)w->cap * sizeof(wr_key) > w->t->lake->file_bytes ? spill(w, err) : WR_OK;

@@ -23,6 +23,7 @@
 #define MAX_INPUTS 64
 #define DEAD_PERCENT 30    /* deleted rows of a file that are worth a job */
 #define REST 2             /* times as long as a job took, before the next */
+#define PAUSE_US 600000000 /* before a table is looked at again whose job failed or was not worth it */
 #define COMPRESSION 4      /* memory of a file's rows per byte on disk, guessed */
 
 typedef struct input {
@@ -62,12 +63,7 @@ static wr_code take_row(void *ctx, uint64_t pos, wr_slice row, wr_err *err) {
     if (in->dead && roaring_bitmap_contains(in->dead, (uint32_t)pos)) return WR_OK;
     int n = c->schema->ncols;
     uint32_t at = wr_batch_rows(c->batch);
-    if (at == c->keys_cap) {
-        uint32_t cap = c->keys_cap ? c->keys_cap * 2 : 1024;
-        wr_key *k = wr_realloc(c->keys, (size_t)cap * sizeof *k);
-        if (!k) return wr_nomem(err, "keys", (size_t)cap * sizeof *k);
-        c->keys = k, c->keys_cap = cap;
-    }
+    WR_TRY(wr_keys_room(&c->keys, &c->keys_cap, at, err));
     WR_TRY(wr_row_read(c->wide, row, c->vals, err));
     wr_buf_clear(&c->row);
     size_t r = wr_row_begin(&c->row, n);
@@ -293,12 +289,12 @@ static wr_code finish(wr_lake *l, bool *ret_changed, wr_err *err) {
     wr_code rc = WR_OK;
     if (c->rc != WR_OK) {
         wr_log(WR_LOG_WARN, "compaction of %s.%s: %s; its files stay as they are", c->t->ns, c->t->name, c->err.msg);
-        c->t->compact_after_us = wr_mono_us() + 600000000;
+        c->t->compact_after_us = wr_mono_us() + PAUSE_US;
     } else if (still_fits(c) && is_worth_it(c)) {
         rc = take_result(c, err);
         *ret_changed = rc == WR_OK;
         if (rc == WR_OK) wr_log(WR_LOG_DEBUG, "%s.%s: %d files became one in %" PRId64 " ms", c->t->ns, c->t->name, c->taken, c->took_us / 1000);
-    } else if (still_fits(c)) c->t->compact_after_us = wr_mono_us() + 600000000;
+    } else if (still_fits(c)) c->t->compact_after_us = wr_mono_us() + PAUSE_US;
     compaction_free(c);
     return rc;
 }
@@ -317,7 +313,7 @@ wr_code wr_lake_govern(wr_lake *l, bool wait, bool *ret_changed, wr_err *err) {
         wr_err why = WR_ERR_INIT;
         if (start(t, nos, n, &why) == WR_OK) return WR_OK;
         wr_log(WR_LOG_WARN, "compaction of %s.%s: %s; its files stay as they are", t->ns, t->name, why.msg);
-        t->compact_after_us = wr_mono_us() + 600000000;
+        t->compact_after_us = wr_mono_us() + PAUSE_US;
     }
     return WR_OK;
 }

@@ -159,3 +159,12 @@ wr_code wr_key_of(const wr_key_plan *p, wr_slice row, wr_key *ret_key, wr_err *e
     }
     return p->form == WR_KEY_HASH ? hashed_key(p, part, null, ret_key, err) : exact_key(p, part, null, ret_key, err);
 }
+
+wr_code wr_keys_room(wr_key **keys, uint32_t *cap, uint32_t at, wr_err *err) {
+    if (at < *cap) return WR_OK;
+    uint32_t more = *cap ? *cap * 2 : 1024;
+    wr_key *k = wr_realloc(*keys, (size_t)more * sizeof *k);
+    if (!k) return wr_nomem(err, "keys", (size_t)more * sizeof *k);
+    *keys = k, *cap = more;
+    return WR_OK;
+}

@@ -36,6 +36,8 @@ wr_code wr_key_plan_new(const wr_schema *s, wr_key_plan **ret_plan, wr_err *err)
 void wr_key_plan_free(wr_key_plan *p);
 /* WR_E_CORRUPT when the row is shorter than its schema says or a key column is malformed. */
 wr_code wr_key_of(const wr_key_plan *p, wr_slice row, wr_key *ret_key, wr_err *err);
+/* Room for a key at `at` in a growing array. */
+wr_code wr_keys_room(wr_key **keys, uint32_t *cap, uint32_t at, wr_err *err);
 static inline bool wr_key_eq(wr_key a, wr_key b) { return a.hi == b.hi && a.lo == b.lo; }
 
 #endif

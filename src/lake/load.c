@@ -131,12 +131,7 @@ void wr_load_writer_free(wr_load_writer *w) {
 wr_code wr_load_writer_append(wr_load_writer *w, wr_slice row, wr_err *err) {
     if (!w->batch) WR_TRY(wr_batch_new(w->t->schema, &w->batch, err));
     uint32_t at = wr_batch_rows(w->batch);
-    if (at == w->cap) {
-        uint32_t cap = w->cap ? w->cap * 2 : 1024;
-        wr_key *k = wr_realloc(w->keys, (size_t)cap * sizeof *k);
-        if (!k) return wr_nomem(err, "keys of a load", (size_t)cap * sizeof *k);
-        w->keys = k, w->cap = cap;
-    }
+    WR_TRY(wr_keys_room(&w->keys, &w->cap, at, err));
     WR_TRY(wr_key_of(w->t->plan, row, &w->keys[at], err));
     return wr_batch_append(w->batch, row, err);
 }

@@ -6,15 +6,6 @@
 typedef struct route { regex_t re; bool compiled; char *ns, *name; } route;
 struct wr_routes { route *rules; int n; };
 
-wr_code wr_regex(regex_t *re, const char *text, char why[128], wr_err *err) {
-    WR_AUTO_BUF wr_buf b = WR_BUF_INIT;
-    WR_TRY(wr_pattern_posix(text, &b, err));
-    int rc = regcomp(re, (char *)b.p, REG_EXTENDED | REG_NOSUB);
-    if (rc == 0) return WR_OK;
-    regerror(rc, re, why, 128);
-    return wr_fail(err, WR_E_CONFIG, WR_RETRY_NO, "'%s' is not a regular expression: %s", text, why);
-}
-
 wr_code wr_routes_new(const wr_merge_rule *rules, int n, wr_routes **ret_routes, wr_err *err) {
     wr_routes *r = wr_calloc(1, sizeof *r);
     if (!r || !(r->rules = wr_calloc((size_t)n + 1, sizeof *r->rules))) return wr_routes_free(r), wr_nomem(err, "merge rules", (size_t)n * sizeof(route));
@@ -24,7 +15,7 @@ wr_code wr_routes_new(const wr_merge_rule *rules, int n, wr_routes **ret_routes,
         wr_code rc = WR_OK;
         if (!dot || dot == rules[i].to || !dot[1])
             rc = wr_fail(err, WR_E_CONFIG, WR_RETRY_NO, "merge[%d].to: '%s' is not of the form namespace.table", i, rules[i].to);
-        else if ((rc = wr_regex(&r->rules[r->n].re, rules[i].from, why, err)) == WR_E_CONFIG)
+        else if ((rc = wr_pattern_compile(&r->rules[r->n].re, rules[i].from, why, err)) == WR_E_CONFIG)
             wr_fail(err, WR_E_CONFIG, WR_RETRY_NO, "merge[%d].from: '%s' is not a regular expression: %s", i, rules[i].from, why);
         if (rc != WR_OK) return wr_routes_free(r), rc;
         route *u = &r->rules[r->n++];

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include "weir/base/mem.h"
+#include "weir/base/pattern.h"
 #include "weir/base/sum.h"
 
 static void free_pairs(const wr_pair *p, int n) {
@@ -71,7 +72,7 @@ wr_code wr_rules_new(const wr_engine *e, const wr_rules_options *o, wr_rules **r
         char why[128];
         u->number = i;
         if (!copy_rule(&o->rules[i], &u->r)) rc = wr_nomem(err, "transform rule", 1024);
-        else if ((rc = wr_regex(&u->re, u->r.table, why, err)) == WR_E_CONFIG)
+        else if ((rc = wr_pattern_compile(&u->re, u->r.table, why, err)) == WR_E_CONFIG)
             wr_fail(err, WR_E_CONFIG, WR_RETRY_NO, "transform.rules[%d].table: '%s' is not a regular expression: %s", i, u->r.table, why);
         else if (rc == WR_OK) u->compiled = true, rc = hash_rule(u, o, err);
     }

@@ -53,8 +53,6 @@ typedef struct passing {
     size_t end;                        /* in the stage's buffer */
 } passing;
 
-/* Compiles an anchored expression in which \d, \w and \s are understood; on failure why says so. */
-wr_code wr_regex(regex_t *re, const char *text, char why[128], wr_err *err);
 bool wr_transform_hides(const wr_transform *t, int col); /* a column of the source, by whichever rule */
 /* stage.c: WR_E_CONFIG without the table's name in front */
 wr_code wr_stage_new(const wr_rules *rules, const rule *u, const wr_schema *in, stage *ret, wr_err *err);

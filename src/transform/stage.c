@@ -27,44 +27,20 @@ static wr_code column(const stage *s, const char *what, const char *name, int *r
     return wr_err_cure(err, "correct the rule; or, when not every table it matches has the column, write '%s?'", name);
 }
 
-static void ident(wr_buf *b, const char *name) {
-    wr_buf_u8(b, '"');
-    for (; *name; name++) {
-        if (*name == '"') wr_buf_u8(b, '"');
-        wr_buf_u8(b, (uint8_t)*name);
-    }
-    wr_buf_u8(b, '"');
-}
-
-static void literal(wr_buf *b, const char *text) {
-    wr_buf_u8(b, '\'');
-    for (; *text; text++) {
-        if (*text == '\'') wr_buf_u8(b, '\'');
-        wr_buf_u8(b, (uint8_t)*text);
-    }
-    wr_buf_u8(b, '\'');
-}
-
-static void sql_type(wr_buf *b, wr_type t) {
-    char name[32];
-    wr_type_name(t, name);
-    wr_buf_printf(b, "%s", t.kind == WR_LONG ? "BIGINT" : t.kind == WR_STRING ? "VARCHAR" : t.kind == WR_BINARY ? "BLOB" : t.kind == WR_FLOATS ? "FLOAT[]" : name);
-}
-
 /* ------------------------------------------------------------------ masks */
 static wr_code mask_sql(const wr_rules *rules, const stage *s, const wr_column *c, const char *kind, wr_buf *b, wr_err *err) {
     if (!strcmp(kind, "null")) {
-        wr_buf_printf(b, "CAST(NULL AS "), sql_type(b, c->type), wr_buf_u8(b, ')');
+        wr_buf_printf(b, "CAST(NULL AS "), wr_sql_type(b, c->type), wr_buf_u8(b, ')');
         return WR_OK;
     }
     bool bytes = c->type.kind == WR_STRING || c->type.kind == WR_BINARY;
     if (!strcmp(kind, "hash")) { /* keyed: sha256(key || sha256(key || text)), so that lists of likely values cannot be hashed by anyone */
         wr_buf_printf(b, rules->mask_key ? "sha256(" : "");
         bool blob = c->type.kind == WR_BINARY; /* encode: a cast would read escapes in the key */
-        if (rules->mask_key) literal(b, rules->mask_key), wr_buf_printf(b, blob ? " || sha256(encode(" : " || sha256("), literal(b, rules->mask_key), wr_buf_printf(b, blob ? ") || " : " || ");
+        if (rules->mask_key) wr_sql_literal(b, rules->mask_key), wr_buf_printf(b, blob ? " || sha256(encode(" : " || sha256("), wr_sql_literal(b, rules->mask_key), wr_buf_printf(b, blob ? ") || " : " || ");
         else wr_buf_printf(b, "sha256(");
         if (!bytes) wr_buf_printf(b, "CAST(");
-        ident(b, c->name);
+        wr_sql_ident(b, c->name);
         wr_buf_printf(b, "%s%s)", bytes ? "" : " AS VARCHAR)", rules->mask_key ? ")" : "");
         return WR_OK;
     }
@@ -72,7 +48,7 @@ static wr_code mask_sql(const wr_rules *rules, const stage *s, const wr_column *
         if (c->type.kind != WR_STRING)
             return wr_fail(err, WR_E_CONFIG, WR_RETRY_NO, "transform.rules[%d].mask.%s: partial is for texts; use hash or null", s->rule->number, c->name);
         WR_AUTO_BUF wr_buf q = WR_BUF_INIT;
-        ident(&q, c->name);
+        wr_sql_ident(&q, c->name);
         const char *n = wr_buf_cstr(&q);
         if (!n) return wr_nomem(err, "SQL", 256);
         wr_buf_printf(b,
@@ -104,15 +80,15 @@ static wr_code bad_conversion(const stage *s, const wr_column *c, const char *te
 
 /* The column as an instant in `z` for the ways that need one. */
 static void instant(wr_buf *b, const wr_column *c, int64_t unit, const char *zone) {
-    if (unit) wr_buf_printf(b, "make_timestamptz(CAST("), ident(b, c->name), wr_buf_printf(b, " AS BIGINT) * %lld)", (long long)unit);
-    else if (c->type.kind == WR_TIMESTAMPTZ) ident(b, c->name);
-    else wr_buf_printf(b, "timezone("), literal(b, zone), wr_buf_printf(b, ", CAST("), ident(b, c->name), wr_buf_printf(b, " AS TIMESTAMP))");
+    if (unit) wr_buf_printf(b, "make_timestamptz(CAST("), wr_sql_ident(b, c->name), wr_buf_printf(b, " AS BIGINT) * %lld)", (long long)unit);
+    else if (c->type.kind == WR_TIMESTAMPTZ) wr_sql_ident(b, c->name);
+    else wr_buf_printf(b, "timezone("), wr_sql_literal(b, zone), wr_buf_printf(b, ", CAST("), wr_sql_ident(b, c->name), wr_buf_printf(b, " AS TIMESTAMP))");
 }
 
 /* DuckDB would look a zone up with the first row only. */
 static wr_code check_zone(const wr_rules *rules, const stage *s, const wr_column *c, const char *text, const char *zone, wr_err *err) {
     WR_AUTO_BUF wr_buf sql = WR_BUF_INIT;
-    wr_buf_printf(&sql, "CAST(timezone("), literal(&sql, zone), wr_buf_printf(&sql, ", make_timestamptz(0)) AS VARCHAR)");
+    wr_buf_printf(&sql, "CAST(timezone("), wr_sql_literal(&sql, zone), wr_buf_printf(&sql, ", make_timestamptz(0)) AS VARCHAR)");
     const char *e = wr_buf_cstr(&sql);
     WR_AUTO wr_value *v = wr_calloc((size_t)s->in->ncols, sizeof *v);
     wr_exprs *x;
@@ -161,13 +137,13 @@ static wr_code convert_sql(const wr_rules *rules, const stage *s, const wr_colum
     bool zoned = unit || c->type.kind == WR_TIMESTAMPTZ; /* an instant, to be read off a clock on a wall */
     if (from_time && (is_time(t) || t.kind == WR_STRING)) {
         wr_buf_printf(b, "CAST(");
-        if (zoned) wr_buf_printf(b, "timezone("), literal(b, zone), wr_buf_printf(b, ", "), instant(b, c, unit, zone), wr_buf_u8(b, ')');
-        else ident(b, c->name);
-        wr_buf_printf(b, " AS "), sql_type(b, t), wr_buf_u8(b, ')');
+        if (zoned) wr_buf_printf(b, "timezone("), wr_sql_literal(b, zone), wr_buf_printf(b, ", "), instant(b, c, unit, zone), wr_buf_u8(b, ')');
+        else wr_sql_ident(b, c->name);
+        wr_buf_printf(b, " AS "), wr_sql_type(b, t), wr_buf_u8(b, ')');
         return WR_OK;
     }
     if (from_time || in) return bad_conversion(s, c, text, "is no conversion of this column", err);
-    wr_buf_printf(b, "CAST("), ident(b, c->name), wr_buf_printf(b, " AS "), sql_type(b, t), wr_buf_u8(b, ')');
+    wr_buf_printf(b, "CAST("), wr_sql_ident(b, c->name), wr_buf_printf(b, " AS "), wr_sql_type(b, t), wr_buf_u8(b, ')');
     return WR_OK;
 }
 

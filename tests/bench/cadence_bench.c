@@ -10,24 +10,10 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+#include "bench.h"
 #include "weir/base/mem.h"
 #include "weir/io.h"
 #include "weir/lake.h"
-
-static double wall_s(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-static void must(wr_code rc, const wr_err *err) {
-    if (rc == WR_OK) return;
-    fprintf(stderr, "%s: %s\n", wr_code_name(rc), err->msg);
-    exit(1);
-}
-static uint64_t rnd(uint64_t *x) {
-    *x ^= *x << 13, *x ^= *x >> 7, *x ^= *x << 17;
-    return *x;
-}
 
 typedef struct sizes { uint64_t metadata_json, files, bytes; } sizes;
 

@@ -9,17 +9,13 @@
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
+#include "bench.h"
 #include "weir/base/mem.h"
 #include "weir/lake.h"
 
 static double cpu_s(void) {
     struct timespec t;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-static double wall_s(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 static long rss_mb(const char *what) {
@@ -30,15 +26,6 @@ static long rss_mb(const char *what) {
         if (!strncmp(line, what, strlen(what))) kb = atol(line + strlen(what) + 1);
     if (f) fclose(f);
     return kb / 1024;
-}
-static void must(wr_code rc, const wr_err *err) {
-    if (rc == WR_OK) return;
-    fprintf(stderr, "%s: %s\n", wr_code_name(rc), err->msg);
-    exit(1);
-}
-static uint64_t rnd(uint64_t *x) {
-    *x ^= *x << 13, *x ^= *x >> 7, *x ^= *x << 17;
-    return *x;
 }
 
 /* About 240 bytes, as an orders table has: key, numbers, times, texts. */

@@ -42,15 +42,13 @@ static wr_code compile(const char *const *texts, int n, pattern **ret, int *ret_
     if (!*ret) return wr_nomem(err, "capture patterns", (size_t)n * sizeof **ret);
     *ret_n = n;
     for (int i = 0; i < n; i++) {
-        WR_AUTO_BUF wr_buf posix = WR_BUF_INIT;
-        WR_TRY(wr_pattern_posix(texts[i], &posix, err));
-        int rc = regcomp(&(*ret)[i].re, (char *)posix.p, REG_EXTENDED | REG_NOSUB);
-        if (rc != 0) {
-            char why[128];
-            regerror(rc, &(*ret)[i].re, why, sizeof why);
+        char why[128];
+        wr_code rc = wr_pattern_compile(&(*ret)[i].re, texts[i], why, err);
+        if (rc == WR_E_CONFIG) {
             wr_fail(err, WR_E_CONFIG, WR_RETRY_NO, "capture pattern \"%s\" is no valid regular expression: %s", texts[i], why);
             return wr_err_cure(err, "patterns are POSIX extended regular expressions on \"database.table\", e.g. 'shop\\..*'");
         }
+        WR_TRY(rc);
         (*ret)[i].compiled = true;
         if (!((*ret)[i].text = wr_strdup(texts[i]))) return wr_nomem(err, "capture patterns", strlen(texts[i]));
         (*ret)[i].literal = literal_of(texts[i]);

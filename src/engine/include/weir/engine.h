@@ -107,6 +107,11 @@ wr_code wr_engine_sql(wr_engine *e, const wr_sql_table *tables, int ntables, con
                       wr_code (*row)(void *ctx, int n, const char *const *values, wr_err *err), void *ctx, wr_err *err);
 
 /* ------------------------------------------------------------------ scalar SQL over rows on their way */
+/* SQL text, appended: 'it''s', "a ""b""", and DuckDB's spelling of a lake type. */
+void wr_sql_literal(wr_buf *b, const char *s);
+void wr_sql_ident(wr_buf *b, const char *s);
+void wr_sql_type(wr_buf *b, wr_type t);
+
 /* An instance that evaluates expressions and can do nothing else: no files, no network, no settings, no tables; its time
  * zone is UTC. `functions`: CREATE MACRO or CREATE FUNCTION statements, NULL = none; WR_E_INVAL for anything else and for
  * a function that is not pure. @thread any; closed after its expressions */

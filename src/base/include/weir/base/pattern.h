@@ -1,8 +1,9 @@
 /* Regular expressions as users write them. @thread any */
 #ifndef WEIR_BASE_PATTERN_H
 #define WEIR_BASE_PATTERN_H
-#include "weir/base/buf.h"
+#include <regex.h>
 #include "weir/base/err.h"
-/* `re`, anchored at both ends, in words of POSIX extended expressions, which lack \d, \w, \s and (?:...). Appends to out, with a NUL behind. */
-wr_code wr_pattern_posix(const char *re, wr_buf *out, wr_err *err);
+/* Compiles `text`, anchored at both ends, in which \d, \w, \s and (?:...) are understood beside POSIX extended expressions. WR_E_CONFIG: why says what is wrong; nothing is to be freed
+ * then. */
+wr_code wr_pattern_compile(regex_t *re, const char *text, char why[128], wr_err *err);
 #endif
