@@ -21,6 +21,16 @@
 typedef struct wr_lake wr_lake;
 typedef struct wr_table wr_table;
 
+typedef struct wr_rest_options { /* of an Iceberg REST catalog; NULL = not said */
+    const char *uri;               /* http[s]://host[:port][/base], without the v1 */
+    const char *warehouse;         /* sent with the request for its configuration */
+    const char *token;             /* bearer, or: */
+    const char *credential;        /* OAuth2 client credentials, "id:secret" or "secret" */
+    const char *oauth2_server_uri; /* <uri>/v1/oauth/tokens */
+    const char *scope;             /* "catalog" */
+    const char *ca_file;
+} wr_rest_options;
+
 typedef struct wr_lake_options { /* zero means default */
     const char *pipeline;      /* name, kept in table properties */
     const char *catalog_path;  /* SQLite file with the JDBC catalog schema V1; catalog name "weir" */
