@@ -8,6 +8,8 @@ pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(SQLITE REQUIRED IMPORTED_TARGET sqlite3)
 pkg_check_modules(YAML REQUIRED IMPORTED_TARGET yaml-0.1)
 pkg_check_modules(CJSON REQUIRED IMPORTED_TARGET libcjson)
+pkg_check_modules(CURL REQUIRED IMPORTED_TARGET libcurl>=7.85)
+pkg_check_modules(CRYPTO REQUIRED IMPORTED_TARGET libcrypto)
 # Debian's libroaring-dev has no .pc file
 find_path(ROARING_INCLUDE roaring/roaring.h REQUIRED)
 find_library(ROARING_LIB roaring REQUIRED)

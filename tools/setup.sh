@@ -5,7 +5,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 BUILD='gcc cmake ninja-build pkg-config libmariadb-dev libzstd-dev liblz4-dev libxxhash-dev libsqlite3-dev
-  libyaml-dev libcjson-dev libroaring-dev libicu-dev zlib1g-dev libssl-dev libcmocka-dev python3 python3-venv'
+  libyaml-dev libcjson-dev libroaring-dev libicu-dev zlib1g-dev libssl-dev
+  libcurl4-openssl-dev libcmocka-dev python3 python3-venv'
 TEST='mariadb-server mariadb-client'
 FUZZ='clang-14 libclang-rt-14-dev'
 

@@ -24,7 +24,7 @@ typedef struct wr_http_request { /* all borrowed */
     const char *url;
     const char *const *headers;  /* "Name: value" */
     int nheaders;
-    bool has_body;
+    bool has_body;               /* false: no Content-Length is sent, not even 0 */
     wr_slice body;               /* or: */
     const char *body_file;       /* this file's bytes from body_at on, body_n of them */
     uint64_t body_at, body_n;
@@ -40,8 +40,8 @@ void wr_http_response_clear(wr_http_response *r);
 /* Value of a header, any case, of the last answer; NULL = absent. Owned. */
 char *wr_http_header(const wr_http_response *r, const char *name);
 
-/* One attempt; redirects are not followed. WR_OK with any status when a whole answer came. WR_E_NET (retry soon) when none did, WR_E_CONFIG for a
- * certificate that does not verify and a URL that is none, WR_E_LIMIT. resp is cleared first and filled as far as it went, in every case.
+/* One attempt, which sends the request once at most; redirects are not followed. WR_OK with any status when a whole answer came. WR_E_NET (retry soon) when none did, WR_E_CONFIG for a
+ * certificate that does not verify and a URL that is none or names a user, WR_E_LIMIT, WR_E_INVAL for a header with a line break. resp is cleared first and filled as far as it went, in every case.
  * Never logs or puts into an error: headers, query strings, bodies. */
 wr_code wr_http_send(wr_http *h, const wr_http_request *req, wr_http_response *resp, wr_err *err);
 /* n requests, up to `parallel` at a time; codes[i] and errs[i] are those of wr_http_send. */
