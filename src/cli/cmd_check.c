@@ -74,7 +74,7 @@ static void check_lake(report *r, const wr_pipeline_options *o) {
         const wr_sql_table *t;
         const wr_table_health *h;
         int n;
-        if (wr_lake_view_open(catalog, &v, &err) != WR_OK || wr_lake_view_tables(v, &t, &h, &n, &err) != WR_OK) keep_error(r, "catalog", &err);
+        if (wr_lake_view_open(&(wr_lake_view_options){.catalog_path = catalog}, &v, &err) != WR_OK || wr_lake_view_tables(v, &t, &h, &n, &err) != WR_OK) keep_error(r, "catalog", &err);
         wr_lake_view_close(v);
     }
 }

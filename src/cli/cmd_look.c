@@ -161,7 +161,7 @@ static wr_code open_view(const wr_config *c, wr_lake_view **ret, wr_err *err) {
         wr_fail(err, WR_E_NOTFOUND, WR_RETRY_NO, "there is no lake yet: %s does not exist", catalog);
         return wr_err_cure(err, "start the pipeline: weir sync -c FILE");
     }
-    return wr_lake_view_open(catalog, ret, err);
+    return wr_lake_view_open(&(wr_lake_view_options){.catalog_path = catalog}, ret, err);
 }
 
 static bool table_matches(const wr_table_health *h, const char *want) {
@@ -325,7 +325,7 @@ int wr_cmd_sql(const wr_args *a) {
     wr_code rc = open_view(c, &v, &err);
     if (rc == WR_OK) rc = wr_lake_view_tables(v, &t, &h, &n, &err);
     if (rc == WR_OK) rc = wr_engine_open(&eo, &e, &err);
-    if (rc == WR_OK) rc = wr_engine_sql(e, t, n, a->words[0], on_columns, on_row, &s, &err);
+    if (rc == WR_OK) rc = wr_engine_sql(e, t, n, wr_lake_view_opener(v), a->words[0], on_columns, on_row, &s, &err);
     flush_rows(&s);
     for (int i = 0; s.names && i < s.n; i++) wr_free(s.names[i]);
     wr_free(s.names), wr_free(s.width);

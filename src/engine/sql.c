@@ -23,6 +23,8 @@ typedef struct session {
     duckdb_connection con;
     const wr_sql_table *tables;
     int ntables;
+    wr_sql_opener opener;
+    char ***paths;     /* per table NULL (not used) or per file */
     deletes **deletes; /* per table NULL (nothing deleted) or per file */
 } session;
 
@@ -33,7 +35,11 @@ static void session_close(session *s) {
         for (int k = 0; s->deletes[i] && k < s->tables[i].nfiles; k++) wr_free(s->deletes[i][k].owned);
         wr_free(s->deletes[i]);
     }
-    wr_free(s->deletes);
+    for (int i = 0; s->paths && i < s->ntables; i++) {
+        for (int k = 0; s->paths[i] && k < s->tables[i].nfiles; k++) wr_free(s->paths[i][k]);
+        wr_free(s->paths[i]);
+    }
+    wr_free(s->deletes), wr_free(s->paths);
 }
 
 /* ------------------------------------------------------------------ deleted positions */
@@ -183,7 +189,7 @@ static void view_sql(wr_buf *b, const session *s, int table) {
     wr_buf_printf(b, " FROM read_parquet([");
     for (int i = 0; i < t->nfiles; i++) {
         if (i) wr_buf_u8(b, ',');
-        wr_sql_path(b, t->files[i].path);
+        wr_sql_path(b, s->paths[table][i]);
     }
     wr_buf_printf(b, "], schema = MAP {");
     for (int i = 0; i < t->schema->ncols; i++) {
@@ -226,9 +232,23 @@ static wr_code run(session *s, wr_buf *sql, wr_err *err) {
     return text ? wr_duck_exec(s->con, text, err) : wr_nomem(err, "SQL", sql->cap);
 }
 
+static wr_code open_files(session *s, int i, wr_err *err) {
+    const wr_sql_table *t = &s->tables[i];
+    s->paths[i] = wr_calloc((size_t)t->nfiles + 1, sizeof **s->paths);
+    if (!s->paths[i]) return wr_nomem(err, "paths", (size_t)t->nfiles * sizeof **s->paths);
+    for (int k = 0; k < t->nfiles; k++) {
+        if (s->opener.open)
+            WR_TRY(s->opener.open(s->opener.ctx, t->files[k].path, &s->paths[i][k], err));
+        else if (!(s->paths[i][k] = wr_strdup(t->files[k].path)))
+            return wr_nomem(err, "path", strlen(t->files[k].path));
+    }
+    return WR_OK;
+}
+
 static wr_code table_add(session *s, int i, wr_err *err) {
     const wr_sql_table *t = &s->tables[i];
     bool any = false;
+    WR_TRY(open_files(s, i, err));
     for (int k = 0; k < t->nfiles; k++) any |= t->files[k].ndeleted > 0;
     if (any) {
         s->deletes[i] = wr_calloc((size_t)t->nfiles, sizeof **s->deletes);
@@ -251,7 +271,7 @@ static wr_code lock_down(session *s, const bool *used, wr_err *err) {
     for (int i = 0; i < s->ntables; i++)
         for (int k = 0; used[i] && k < s->tables[i].nfiles; k++) {
             if (n++) wr_buf_u8(&sql, ',');
-            const char *path = s->tables[i].files[k].path;
+            const char *path = s->paths[i][k];
             wr_sql_literal(&sql, path);
             if (!strpbrk(path, "*?[")) continue;
             wr_buf_u8(&sql, ','); /* the escaped form is what the view asks for */
@@ -267,7 +287,8 @@ static wr_code session_open(wr_engine *e, session *s, const char *sql, wr_err *e
     WR_TRY(wr_duck_connect(s->db, &s->con, err));
     s->deletes = wr_calloc(s->ntables ? (size_t)s->ntables : 1, sizeof *s->deletes);
     WR_AUTO bool *used = wr_calloc(s->ntables ? (size_t)s->ntables : 1, sizeof *used);
-    if (!s->deletes || !used) return wr_nomem(err, "SQL tables", (size_t)s->ntables * sizeof *s->deletes);
+    s->paths = wr_calloc(s->ntables ? (size_t)s->ntables : 1, sizeof *s->paths);
+    if (!s->deletes || !used || !s->paths) return wr_nomem(err, "SQL tables", (size_t)s->ntables * sizeof *s->deletes);
     WR_TRY(live_register(s, err));
     WR_TRY(wr_duck_exec(s->con, "SET TimeZone = 'UTC'", err));
     for (int i = 0; i < s->ntables; i++) {
@@ -415,10 +436,10 @@ select_run(session *s, const char *sql, duckdb_prepared_statement stmt,
 }
 
 wr_code
-wr_engine_sql(wr_engine *e, const wr_sql_table *tables, int ntables, const char *sql,
+wr_engine_sql(wr_engine *e, const wr_sql_table *tables, int ntables, wr_sql_opener opener, const char *sql,
               wr_code (*columns)(void *ctx, int n, const char *const *names, const char *const *types, wr_err *err),
               wr_code (*row)(void *ctx, int n, const char *const *values, wr_err *err), void *ctx, wr_err *err) {
-    WR_CLEANUP(session_close) session s = {.tables = tables, .ntables = ntables};
+    WR_CLEANUP(session_close) session s = {.tables = tables, .ntables = ntables, .opener = opener};
     WR_CLEANUP(wr_duck_prepared_free) duckdb_prepared_statement stmt = NULL;
     WR_TRY(session_open(e, &s, sql, err));
     wr_code rc = check_select(&s, sql, &stmt, err);

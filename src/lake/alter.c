@@ -54,11 +54,9 @@ static wr_code rewrite_files(rewrite *w, wr_err *err) {
     wr_table *t = w->t;
     for (uint32_t i = 0; i < t->nfiles; i++) {
         if (!t->files[i].ice) continue;
-        WR_AUTO char *local = NULL;
         wr_parquet_read_options o = {.fill_initial = true};
         w->file = &t->files[i];
-        WR_TRY(wr_ice_local_path(t->files[i].ice->path, &local, err));
-        WR_TRY(wr_parquet_read(t->lake->engine, local, w->schema, &o, rewrite_row, w, err));
+        WR_TRY(wr_table_read_file(t, t->files[i].ice->path, w->schema, &o, rewrite_row, w, err));
     }
     return spill(w, err);
 }
@@ -190,11 +188,9 @@ wr_code wr_table_delete_prefix(wr_table *t, const char *const *vals, int n, wr_e
     wr_code rc = WR_OK;
     for (uint32_t i = 0; rc == WR_OK && i < t->nfiles; i++) {
         if (!t->files[i].ice) continue;
-        WR_AUTO char *local = NULL;
         prefix p = {t, i, vals, n, s};
         wr_parquet_read_options o = {.columns = cols, .ncolumns = n, .fill_initial = true};
-        rc = wr_ice_local_path(t->files[i].ice->path, &local, err);
-        if (rc == WR_OK) rc = wr_parquet_read(t->lake->engine, local, t->schema, &o, prefix_row, &p, err);
+        rc = wr_table_read_file(t, t->files[i].ice->path, t->schema, &o, prefix_row, &p, err);
     }
     wr_schema_unref(s);
     return rc == WR_OK ? WR_OK : wr_err_in(err, "deleting rows of %s from %s.%s", vals[n - 1], t->ns, t->name);

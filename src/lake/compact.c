@@ -16,7 +16,6 @@
 #include "weir/base/fault.h"
 #include "weir/base/log.h"
 #include "weir/base/mem.h"
-#include "weir/io.h"
 
 #define ROW_ID 2147483540  /* Iceberg's reserved field ids of row lineage (spec, v3) */
 #define ROW_SEQ 2147483539
@@ -28,7 +27,7 @@
 
 typedef struct input {
     uint32_t no;
-    char *uri, *local;
+    char *uri;
     uint64_t records;
     uint64_t base;            /* live rows of the inputs before this one */
     roaring_bitmap_t *dead;   /* pinned; NULL = none */
@@ -85,7 +84,7 @@ static wr_code rewrite(wr_compaction *c, wr_err *err) {
     for (c->at = 0; c->at < c->n; c->at++) {
         wr_parquet_read_options o = {.fill_initial = true};
         c->in[c->at].base = wr_batch_rows(c->batch);
-        WR_TRY(wr_parquet_read(c->t->lake->engine, c->in[c->at].local, c->wide, &o, take_row, c, err));
+        WR_TRY(wr_table_read_file(c->t, c->in[c->at].uri, c->wide, &o, take_row, c, err));
         c->taken = c->at + 1;
         if (wr_batch_bytes(c->batch) > c->t->lake->compact_bytes) break;
     }
@@ -111,13 +110,13 @@ static void compaction_free(wr_compaction *c) {
     if (!c) return;
     if (c->started) pthread_join(c->thread, NULL);
     for (int i = 0; i < c->n; i++) {
-        wr_free(c->in[i].uri), wr_free(c->in[i].local);
+        wr_free(c->in[i].uri);
         if (c->in[i].dead) roaring_bitmap_free(c->in[i].dead);
     }
     if (c->out.file) { /* it stays in the journal when it cannot be removed now */
-        WR_AUTO char *local = NULL;
+        const char *uri = c->out.file->path;
         wr_err e = WR_ERR_INIT;
-        if (wr_ice_local_path(c->out.file->path, &local, &e) == WR_OK) wr_file_remove(local, &e);
+        if (wr_store_remove(c->t->lake->store, &uri, 1, &e) != WR_OK) wr_log(WR_LOG_DEBUG, "%s stays announced: %s", uri, e.msg);
         wr_ice_file_free(c->out.file);
         wr_run_free(c->out.run, true);
     }
@@ -202,7 +201,6 @@ static wr_code pin(wr_compaction *c, const uint32_t *nos, int n, wr_err *err) {
         input *in = &c->in[c->n++];
         *in = (input){.no = nos[i], .uri = wr_strdup(f->ice->path), .records = f->ice->records, .first_row_id = -1, .sequence = -1};
         if (!in->uri || (f->dead && !(in->dead = roaring_bitmap_copy(f->dead)))) rc = wr_nomem(err, "compaction", 4096);
-        if (rc == WR_OK) rc = wr_ice_local_path(in->uri, &in->local, err);
         for (int k = 0; k < nlive; k++)
             if (!strcmp(live[k]->path, in->uri)) in->first_row_id = live[k]->first_row_id, in->sequence = live[k]->sequence;
         if (rc == WR_OK && lineage && in->sequence < 0) rc = wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "%s is not among the table's live files", in->uri);

@@ -4,6 +4,7 @@
 #include <unistd.h>
 #include "table.h"
 #include "weir/base/clock.h"
+#include "weir/base/log.h"
 #include "weir/base/mem.h"
 #include "weir/io.h"
 
@@ -43,10 +44,10 @@ static bool owned_by(const wr_lake *l, const wr_ice_table *ice) {
 }
 
 static bool in_warehouse(const wr_lake *l, const char *uri) {
-    WR_AUTO char *local = NULL;
+    WR_AUTO char *place = NULL;
     wr_err e = WR_ERR_INIT;
     size_t n = strlen(l->warehouse);
-    return wr_ice_local_path(uri, &local, &e) == WR_OK && !strncmp(local, l->warehouse, n) && local[n] == '/';
+    return wr_uri_canonical(uri, &place, &e) == WR_OK && !strncmp(place, l->warehouse, n) && place[n] == '/';
 }
 
 /* Its content is loaded when it is first needed. */
@@ -75,7 +76,7 @@ static wr_code open_table(void *ctx, const char *ns, const char *name, const cha
     wr_lake *l = ctx;
     wr_ice_table *ice;
     wr_err e = WR_ERR_INIT;
-    if (wr_ice_load_file(metadata_location, &ice, &e) != WR_OK) {
+    if (wr_ice_load_file(l->store, metadata_location, &ice, &e) != WR_OK) {
         if (!in_warehouse(l, metadata_location)) return WR_OK; /* not our business */
         *err = e;
         wr_err_in(err, "lake table %s.%s", ns, name);
@@ -93,20 +94,20 @@ static wr_code open_table(void *ctx, const char *ns, const char *name, const cha
 typedef struct sweep {
     wr_lake *l;
     wr_map *reachable;
-    char **done;
-    int ndone, cap;
+    char **announced;
+    int n, cap;
 } sweep;
 
 static void sweep_clear(sweep *s) {
-    for (int i = 0; i < s->ndone; i++) wr_free(s->done[i]);
-    wr_free(s->done);
+    for (int i = 0; i < s->n; i++) wr_free(s->announced[i]);
+    wr_free(s->announced);
     wr_map_free(s->reachable, NULL);
 }
 
 static wr_code mark(void *ctx, const char *path, wr_err *err) {
-    WR_AUTO char *local = NULL;
-    WR_TRY(wr_ice_local_path(path, &local, err));
-    return wr_map_put(ctx, wr_slice_str(local), ctx) ? WR_OK : wr_nomem(err, "reachable files", 64);
+    WR_AUTO char *place = NULL;
+    WR_TRY(wr_uri_canonical(path, &place, err));
+    return wr_map_put(ctx, wr_slice_str(place), ctx) ? WR_OK : wr_nomem(err, "reachable files", 64);
 }
 
 /* Any table of the catalog may be one of ours that takes no more changes (kept after its source was dropped). */
@@ -115,7 +116,7 @@ static wr_code mark_table(void *ctx, const char *ns, const char *name, const cha
     static const char *const refs[2] = {WR_ICE_MAIN, WR_ICE_LOAD};
     wr_ice_table *ice;
     wr_err e = WR_ERR_INIT;
-    if (wr_ice_load_file(metadata_location, &ice, &e) != WR_OK) {
+    if (wr_ice_load_file(s->l->store, metadata_location, &ice, &e) != WR_OK) {
         if (!in_warehouse(s->l, metadata_location)) return WR_OK;
         return *err = e, e.code;
     }
@@ -128,38 +129,42 @@ static wr_code mark_table(void *ctx, const char *ns, const char *name, const cha
     return rc;
 }
 
-static wr_code count_entry(void *ctx, const char *path, int64_t created_us, wr_err *err) {
-    return ++*(int *)ctx, WR_OK;
-}
-
-static wr_code sweep_entry(void *ctx, const char *path, int64_t created_us, wr_err *err) {
+static wr_code collect(void *ctx, const char *path, int64_t created_us, wr_err *err) {
     sweep *s = ctx;
-    wr_err e = WR_ERR_INIT;
-    if (!wr_map_get(s->reachable, wr_slice_str(path)) && wr_file_remove(path, &e) != WR_OK)
-        return WR_OK; /* stays announced */
-    if (s->ndone == s->cap) {
+    if (s->n == s->cap) {
         int cap = s->cap ? s->cap * 2 : 64;
-        char **d = wr_realloc(s->done, (size_t)cap * sizeof *d);
+        char **d = wr_realloc(s->announced, (size_t)cap * sizeof *d);
         if (!d) return wr_nomem(err, "file journal", (size_t)cap * sizeof *d);
-        s->done = d, s->cap = cap;
+        s->announced = d, s->cap = cap;
     }
     char *copy = wr_strdup(path);
     if (!copy) return wr_nomem(err, "file journal", 64);
-    s->done[s->ndone++] = copy;
+    s->announced[s->n++] = copy;
+    return WR_OK;
+}
+
+/* What cannot be removed stays announced. */
+static wr_code remove_unreachable(sweep *s, wr_err *err) {
+    WR_AUTO const char **dead = wr_calloc((size_t)s->n + 1, sizeof *dead);
+    int n = 0;
+    if (!dead) return wr_nomem(err, "file journal", (size_t)s->n * sizeof *dead);
+    for (int i = 0; i < s->n; i++)
+        if (!wr_map_get(s->reachable, wr_slice_str(s->announced[i]))) dead[n++] = s->announced[i];
+    wr_err e = WR_ERR_INIT;
+    if (wr_store_remove(s->l->store, dead, n, &e) == WR_OK) return wr_state_file_done(s->l->state, (const char *const *)s->announced, s->n, err);
+    wr_log(WR_LOG_WARN, "files of an unfinished commit stay for now: %s", e.msg);
     return WR_OK;
 }
 
 /* Whatever the journal announced belongs to the last attempt to commit: either it became the head of a branch, or
  * nobody needs it. */
 static wr_code sweep_journal(wr_lake *l, wr_err *err) {
-    int n = 0;
-    WR_TRY(wr_state_file_each(l->state, count_entry, &n, err));
-    if (!n) return WR_OK;
     WR_CLEANUP(sweep_clear) sweep s = {.l = l, .reachable = wr_map_new()};
-    wr_code rc = s.reachable ? WR_OK : wr_nomem(err, "reachable files", 64);
-    if (rc == WR_OK) rc = wr_ice_catalog_each(l->catalog, mark_table, &s, err);
-    if (rc == WR_OK) rc = wr_state_file_each(l->state, sweep_entry, &s, err);
-    if (rc == WR_OK && s.ndone) rc = wr_state_file_done(l->state, (const char *const *)s.done, s.ndone, err);
+    if (!s.reachable) return wr_nomem(err, "reachable files", 64);
+    WR_TRY(wr_state_file_each(l->state, collect, &s, err));
+    if (!s.n) return WR_OK;
+    wr_code rc = wr_ice_catalog_each(l->catalog, mark_table, &s, err);
+    if (rc == WR_OK) rc = remove_unreachable(&s, err);
     return rc == WR_OK ? WR_OK : wr_err_in(err, "removing files of an unfinished commit");
 }
 
@@ -182,14 +187,18 @@ static wr_code clean_index_folder(void *ctx, const char *name, wr_err *err) {
 }
 
 /* ------------------------------------------------------------------ open, close */
+static wr_code open_warehouse(wr_lake *l, const char *uri, wr_err *err) {
+    WR_TRY(wr_uri_canonical(uri, &l->warehouse, err));
+    size_t n = strlen(l->warehouse);
+    while (n > 1 && l->warehouse[n - 1] == '/') l->warehouse[--n] = 0;
+    return wr_uri_is_local(l->warehouse) ? wr_mkdirs(l->warehouse, err) : WR_OK;
+}
+
 wr_code wr_lake_open(const wr_lake_options *o, wr_state *state, wr_engine *engine, wr_lake **ret_lake, wr_err *err) {
     wr_lake *l = wr_calloc(1, sizeof *l);
     if (!l) return wr_nomem(err, "lake", sizeof *l);
     pthread_mutex_init(&l->catalog_lock, NULL);
-    size_t n = strlen(o->warehouse);
-    while (n > 1 && o->warehouse[n - 1] == '/') n--;
-    l->pipeline = wr_strdup(o->pipeline), l->warehouse = wr_strndup(o->warehouse, n),
-    l->index_dir = wr_strdup(o->index_dir);
+    l->pipeline = wr_strdup(o->pipeline), l->index_dir = wr_strdup(o->index_dir);
     l->format_version = o->format_version ? o->format_version : 3;
     l->show_loads = o->show_loads;
     l->compact_bytes = o->compact_bytes ? o->compact_bytes : 32u << 20;
@@ -199,12 +208,12 @@ wr_code wr_lake_open(const wr_lake_options *o, wr_state *state, wr_engine *engin
     l->snapshots_min = o->snapshots_min ? o->snapshots_min : 300;
     l->snapshots_max = o->snapshots_max ? o->snapshots_max : 900;
     l->snapshot_age_us = o->snapshot_age_us ? o->snapshot_age_us : INT64_C(3600000000);
-    l->state = state, l->engine = engine;
+    l->state = state, l->engine = engine, l->store = o->store;
     l->by_id = wr_u64map_new();
-    wr_code rc = l->pipeline && l->warehouse && l->index_dir && l->by_id ? WR_OK : wr_nomem(err, "lake", 256);
-    if (rc == WR_OK) rc = wr_mkdirs(l->warehouse, err);
+    wr_code rc = l->pipeline && l->index_dir && l->by_id ? WR_OK : wr_nomem(err, "lake", 256);
+    if (rc == WR_OK) rc = open_warehouse(l, o->warehouse, err);
     if (rc == WR_OK) rc = wr_mkdirs(l->index_dir, err);
-    if (rc == WR_OK) rc = wr_ice_catalog_open(o->catalog_path, false, &l->catalog, err);
+    if (rc == WR_OK) rc = wr_ice_catalog_open(o->catalog_path, false, o->store, &l->catalog, err);
     if (rc == WR_OK) rc = wr_ice_catalog_each(l->catalog, open_table, l, err);
     if (rc == WR_OK) rc = sweep_journal(l, err);
     if (rc == WR_OK) rc = wr_dir_list(l->index_dir, clean_index_folder, l, err);
@@ -340,13 +349,10 @@ static wr_code claim_name_locked(wr_lake *l, const char *ns, const char *name, w
 
 /* ------------------------------------------------------------------ create, rename, drop */
 static wr_code make_table(wr_table *t, const wr_schema *schema, wr_err *err) {
-    WR_AUTO char *location = NULL, *data = NULL, *local = NULL;
+    WR_AUTO char *location = NULL;
     WR_TRY(wr_ice_new_location(t->lake->warehouse, t->ns, t->name, &location, err));
-    WR_TRY(wr_ice_new(t->ns, t->name, location, t->lake->format_version, schema, &t->ice, err));
+    WR_TRY(wr_ice_new(t->lake->store, t->ns, t->name, location, t->lake->format_version, schema, &t->ice, err));
     WR_TRY(wr_table_set_schema(t, schema, err));
-    if (!(data = wr_asprintf("%s/data", location))) return wr_nomem(err, "location", 64);
-    WR_TRY(wr_ice_local_path(data, &local, err));
-    WR_TRY(wr_mkdirs(local, err));
     t->create = true;
     return wr_table_open_files(t, err);
 }

@@ -3,6 +3,15 @@
 #include "weir/base/mem.h"
 #include "weir/io.h"
 
+wr_code wr_table_read_file(const wr_table *t, const char *uri, const wr_schema *schema, const wr_parquet_read_options *opts,
+                           wr_code (*fn)(void *ctx, uint64_t pos, wr_slice row, wr_err *err), void *ctx, wr_err *err) {
+    WR_AUTO char *path = NULL;
+    WR_TRY(wr_store_pin(t->lake->store, uri, &path, err));
+    wr_code rc = wr_parquet_read(t->lake->engine, path, schema, opts, fn, ctx, err);
+    wr_store_unpin(t->lake->store, uri);
+    return rc;
+}
+
 /* ------------------------------------------------------------------ index */
 typedef struct key_scan {
     wr_run_entry *e;
@@ -33,18 +42,18 @@ static wr_code key_schema(const wr_schema *s, wr_schema **ret, wr_err *err) {
     return wr_schema_new(cols, s->nkey, s->version, ret, err);
 }
 
-static wr_code scan_file(wr_table *t, const char *local, const wr_schema *s, const wr_key_plan *plan, key_scan *b,
+static wr_code scan_file(wr_table *t, const char *uri, const wr_schema *s, const wr_key_plan *plan, key_scan *b,
                          wr_err *err) {
     wr_parquet_read_options o = {.fill_initial = true};
     b->plan = plan;
-    if (!s->nkey) return wr_parquet_read(t->lake->engine, local, s, &o, scan_row, b, err);
+    if (!s->nkey) return wr_table_read_file(t, uri, s, &o, scan_row, b, err);
     wr_schema *ks = NULL;
     wr_key_plan *kp = NULL;
     o.columns = s->key, o.ncolumns = s->nkey;
     wr_code rc = key_schema(s, &ks, err);
     if (rc == WR_OK) rc = wr_key_plan_new(ks, &kp, err);
     b->plan = kp;
-    if (rc == WR_OK) rc = wr_parquet_read(t->lake->engine, local, s, &o, scan_row, b, err);
+    if (rc == WR_OK) rc = wr_table_read_file(t, uri, s, &o, scan_row, b, err);
     wr_key_plan_free(kp);
     wr_schema_unref(ks);
     return rc;
@@ -53,18 +62,16 @@ static wr_code scan_file(wr_table *t, const char *local, const wr_schema *s, con
 /* Reads a file's key columns (all columns when there is no key) and makes its run. */
 static wr_code index_file(wr_table *t, uint32_t no, const wr_schema *s, const wr_key_plan *plan, wr_index *ix,
                           wr_err *err) {
-    WR_AUTO char *local = NULL;
     WR_AUTO char *run_path = wr_index_run_path(ix);
     key_scan b = {0};
     wr_run *run = NULL;
     if (!run_path) return wr_nomem(err, "index run path", 64);
     WR_TRY(wr_index_reserve(ix, err));
-    WR_TRY(wr_ice_local_path(t->files[no].ice->path, &local, err));
-    wr_code rc = scan_file(t, local, s, plan, &b, err);
+    wr_code rc = scan_file(t, t->files[no].ice->path, s, plan, &b, err);
     const char *paths[1] = {t->files[no].ice->path};
     if (rc == WR_OK) rc = wr_run_build(plan, b.e, b.n, paths, 1, run_path, &run, err);
     wr_free(b.e);
-    if (rc != WR_OK) return wr_err_in(err, "indexing %s of %s.%s", local, t->ns, t->name);
+    if (rc != WR_OK) return wr_err_in(err, "indexing %s of %s.%s", t->files[no].ice->path, t->ns, t->name);
     wr_run_bind(run, 0, no);
     wr_index_add(ix, run);
     return WR_OK;
@@ -139,7 +146,7 @@ wr_code wr_table_build_index(wr_table *t, const wr_schema *schema, const wr_key_
 /* ------------------------------------------------------------------ deletes */
 static wr_code add_deletes(wr_table *t, uint32_t no, const wr_ice_file *del, wr_err *err) {
     void *bm = NULL;
-    WR_TRY(wr_ice_read_deletes(t->lake->engine, del, t->files[no].ice->path, &bm, err));
+    WR_TRY(wr_ice_read_deletes(t->lake->engine, t->lake->store, del, t->files[no].ice->path, &bm, err));
     wr_code rc = wr_table_kill_all(t, no, bm, err);
     roaring_bitmap_free(bm);
     return rc == WR_OK ? WR_OK : wr_err_in(err, "%s", del->path);

@@ -7,7 +7,6 @@
 #include "weir/base/clock.h"
 #include "weir/base/fault.h"
 #include "weir/base/mem.h"
-#include "weir/io.h"
 
 uint32_t wr_table_id(const wr_table *t) { return t->id; }
 const char *wr_table_ns(const wr_table *t) { return t->ns; }
@@ -16,15 +15,14 @@ const wr_schema *wr_table_schema(const wr_table *t) { return t->schema; }
 
 char *wr_table_index_dir(const wr_table *t) { return wr_asprintf("%s/%s", t->lake->index_dir, wr_ice_uuid(t->ice)); }
 
-static wr_code new_data_path(const wr_table *t, char **ret_uri, char **ret_local, wr_err *err) {
+static wr_code new_data_uri(const wr_table *t, char **ret_uri, wr_err *err) {
     uint64_t r = 0;
     if (getrandom(&r, sizeof r, 0) != (ssize_t)sizeof r)
         return wr_fail(err, WR_E_IO, WR_RETRY_SOON, "getrandom gave no file name");
-    WR_AUTO char *uri =
+    char *uri =
         wr_asprintf("%s/data/%013" PRIx64 "-%016" PRIx64 ".parquet", wr_ice_location(t->ice), (uint64_t)wr_now_us(), r);
     if (!uri) return wr_nomem(err, "file name", 256);
-    WR_TRY(wr_ice_local_path(uri, ret_local, err));
-    *ret_uri = WR_STEAL(uri);
+    *ret_uri = uri;
     return WR_OK;
 }
 
@@ -185,25 +183,27 @@ wr_code wr_table_kill_all(wr_table *t, uint32_t no, const roaring_bitmap_t *rows
     return WR_OK;
 }
 
+static wr_code write_announced(wr_table *t, const wr_batch *batch, const char *uri, wr_parquet_file *pf, wr_err *err) {
+    WR_AUTO char *path = NULL;
+    WR_TRY(wr_ice_announce(t->lake->state, &uri, 1, err));
+    WR_TRY(wr_store_stage(t->lake->store, uri, &path, err));
+    if (WR_FAULT("lake.before_data_file")) return wr_fail(err, WR_E_IO, WR_RETRY_SOON, "injected: writing %s", uri);
+    WR_TRY(wr_parquet_write(t->lake->engine, batch, path, NULL, pf, err));
+    wr_code rc = wr_store_publish(t->lake->store, uri, path, err);
+    if (rc != WR_OK) wr_store_discard(path);
+    return rc;
+}
+
 static wr_code write_file(wr_table *t, const wr_batch *batch, wr_ice_file **ret_file, wr_err *err) {
-    WR_AUTO char *uri = NULL, *local = NULL;
-    WR_TRY(new_data_path(t, &uri, &local, err));
+    WR_AUTO char *uri = NULL;
+    WR_CLEANUP(wr_parquet_file_clear) wr_parquet_file pf = {0};
+    WR_TRY(new_data_uri(t, &uri, err));
     wr_ice_file *f = wr_ice_file_new(WR_ICE_DATA, uri);
-    if (!f || !(f->format = wr_strdup("PARQUET"))) return wr_ice_file_free(f), wr_nomem(err, "file entry", 256);
-    wr_parquet_file pf = {0};
-    wr_code rc = wr_state_file_add(t->lake->state, local, err);
-    if (rc == WR_OK && WR_FAULT("lake.before_data_file"))
-        rc = wr_fail(err, WR_E_IO, WR_RETRY_SOON, "injected: writing %s", local);
-    if (rc == WR_OK) rc = wr_parquet_write(t->lake->engine, batch, local, NULL, &pf, err);
-    if (rc == WR_OK) rc = wr_fsync_parent(local, err);
-    if (rc != WR_OK) {
-        wr_parquet_file_clear(&pf);
-        wr_ice_file_free(f);
-        return wr_err_in(err, "writing a data file of %s.%s", t->ns, t->name);
-    }
+    wr_code rc = f && (f->format = wr_strdup("PARQUET")) ? WR_OK : wr_nomem(err, "file entry", 256);
+    if (rc == WR_OK) rc = write_announced(t, batch, uri, &pf, err);
+    if (rc != WR_OK) return wr_ice_file_free(f), wr_err_in(err, "writing a data file of %s.%s", t->ns, t->name);
     f->records = pf.rows, f->bytes = pf.bytes;
     f->stats = WR_STEAL(pf.cols), f->nstats = pf.ncols;
-    wr_parquet_file_clear(&pf);
     *ret_file = f;
     return WR_OK;
 }

@@ -84,6 +84,7 @@ struct wr_lake {
     int64_t snapshot_age_us;
     wr_state *state;
     wr_engine *engine;
+    wr_store *store; /* NULL: local files only */
     wr_ice_catalog *catalog;
     pthread_mutex_t catalog_lock; /* load commits come from other threads; before any load_lock */
     wr_table **tables;
@@ -124,6 +125,9 @@ wr_code wr_table_write_rows(wr_table *t, const wr_key_plan *plan, wr_batch *batc
 char *wr_table_index_dir(const wr_table *t); /* owned; NULL = no memory */
 
 /* open.c */
+/* wr_parquet_read of a data file, wherever it is. @thread any */
+wr_code wr_table_read_file(const wr_table *t, const char *uri, const wr_schema *schema, const wr_parquet_read_options *opts,
+                           wr_code (*fn)(void *ctx, uint64_t pos, wr_slice row, wr_err *err), void *ctx, wr_err *err);
 wr_code wr_table_open_files(wr_table *t, wr_err *err); /* loads live files, deletes and the index, once */
 /* An index of all live files under this schema: from runs on disk that fit, the rest from the files' key columns. */
 wr_code wr_table_build_index(wr_table *t, const wr_schema *schema, const wr_key_plan *plan, wr_index **ret_index,

@@ -9,16 +9,18 @@
 struct wr_lake_view {
     wr_ice_catalog *catalog;
     wr_engine *engine; /* only for v2 position deletes */
+    wr_store *store;
     wr_sql_table *tables;
     wr_table_health *health;
     int n, cap;
     bool listed;
 };
 
-wr_code wr_lake_view_open(const char *catalog_path, wr_lake_view **ret_view, wr_err *err) {
+wr_code wr_lake_view_open(const wr_lake_view_options *o, wr_lake_view **ret_view, wr_err *err) {
     wr_lake_view *v = wr_calloc(1, sizeof *v);
     if (!v) return wr_nomem(err, "lake view", sizeof *v);
-    wr_code rc = wr_ice_catalog_open(catalog_path, true, &v->catalog, err);
+    v->store = o->store;
+    wr_code rc = wr_ice_catalog_open(o->catalog_path, true, o->store, &v->catalog, err);
     if (rc == WR_OK) rc = wr_engine_open(NULL, &v->engine, err);
     if (rc != WR_OK) return wr_lake_view_close(v), rc;
     *ret_view = v;
@@ -73,7 +75,7 @@ static void file_set_clear(file_set *s) {
 
 static wr_code add_deletes(file_set *s, const wr_ice_file *del, int data, wr_err *err) {
     void *bm = NULL;
-    WR_TRY(wr_ice_read_deletes(s->v->engine, del, s->files[data]->path, &bm, err));
+    WR_TRY(wr_ice_read_deletes(s->v->engine, s->v->store, del, s->files[data]->path, &bm, err));
     if (s->dead[data])
         roaring_bitmap_or_inplace(s->dead[data], bm), roaring_bitmap_free(bm);
     else
@@ -113,10 +115,10 @@ static wr_code fill_files(file_set *s, wr_sql_table *t, wr_table_health *h, wr_e
             h->delete_files++;
             continue;
         }
-        char *local;
+        char *uri;
         wr_sql_file *f = &out[t->nfiles];
-        WR_TRY(wr_ice_local_path(s->files[i]->path, &local, err));
-        f->path = local;
+        WR_TRY(wr_uri_canonical(s->files[i]->path, &uri, err));
+        f->path = uri;
         t->nfiles++;
         if (s->dead[i]) WR_TRY(positions(s->dead[i], f, err));
         h->data_files++, h->data_bytes += s->files[i]->bytes;
@@ -177,6 +179,10 @@ static wr_code add_table(void *ctx, const char *ns, const char *name, const char
     *err = e;
     return wr_err_in(err, "lake table %s.%s", ns, name);
 }
+
+static wr_code pin(void *view, const char *uri, char **ret_path, wr_err *err) { return wr_store_pin(((wr_lake_view *)view)->store, uri, ret_path, err); }
+
+wr_sql_opener wr_lake_view_opener(wr_lake_view *v) { return (wr_sql_opener){pin, v}; }
 
 wr_code wr_lake_view_tables(wr_lake_view *v, const wr_sql_table **ret_tables, const wr_table_health **ret_health,
                             int *ret_n, wr_err *err) {

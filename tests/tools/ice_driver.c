@@ -188,7 +188,7 @@ static wr_code load_table(driver *d, const char *ns, const char *name, const cha
         for (int k = 0; rc == WR_OK && files[i]->content != WR_ICE_DATA && k < t->nfiles; k++) {
             if (files[i]->referenced && strcmp(files[i]->referenced, t->files[k].path) != 0) continue;
             void *bitmap = NULL;
-            rc = wr_ice_read_deletes(d->engine, files[i], t->files[k].path, &bitmap, err);
+            rc = wr_ice_read_deletes(d->engine, NULL, files[i], t->files[k].path, &bitmap, err);
             if (rc != WR_OK) break;
             roaring_bitmap_or_inplace(t->files[k].dead, bitmap);
             roaring_bitmap_free(bitmap);
@@ -226,7 +226,7 @@ static wr_code need_table(driver *d, const cJSON *e, table **ret, wr_err *err) {
         wr_free(location);
         location = uri;
     }
-    if (rc == WR_OK) rc = wr_ice_new(ns, name, location, version ? version->valueint : 3, t->schema, &t->ice, err);
+    if (rc == WR_OK) rc = wr_ice_new(NULL, ns, name, location, version ? version->valueint : 3, t->schema, &t->ice, err);
     if (rc != WR_OK) return table_free(t), rc;
     put_table(d, t);
     *ret = t;
@@ -258,7 +258,7 @@ static wr_code write_data(driver *d, table *t, const wr_schema *s, const cJSON *
     static int number;
     WR_AUTO char *uri = must(wr_asprintf("%s/data/%08d-%d.parquet", wr_ice_location(t->ice), number++, (int)getpid())),
                  *local = NULL;
-    WR_TRY(wr_ice_local_path(uri, &local, err));
+    WR_TRY(wr_uri_canonical(uri, &local, err));
     WR_AUTO char *folder = must(wr_strndup(local, (size_t)(strrchr(local, '/') - local)));
     WR_TRY(wr_mkdirs(folder, err));
     WR_TRY(wr_state_file_add(d->state, local, err));
@@ -430,7 +430,7 @@ static wr_code op_live(driver *d, const cJSON *j, cJSON *answer, wr_err *err) {
         if (files[i]->referenced) cJSON_AddStringToObject(f, "referenced", files[i]->referenced);
         void *bitmap = NULL;
         if (rc == WR_OK && files[i]->content == WR_ICE_POS_DELETES && files[i]->referenced) {
-            rc = wr_ice_read_deletes(d->engine, files[i], files[i]->referenced, &bitmap, err);
+            rc = wr_ice_read_deletes(d->engine, NULL, files[i], files[i]->referenced, &bitmap, err);
             if (rc == WR_OK) cJSON_AddNumberToObject(f, "deleted", (double)roaring_bitmap_get_cardinality(bitmap));
             if (rc == WR_OK) roaring_bitmap_free(bitmap);
         }
@@ -483,7 +483,7 @@ int main(int argc, char **argv) {
     wr_engine_options opts = {0};
     if (wr_mkdirs(argv[2], &err) != WR_OK || wr_state_open(argv[3], &d.state, &err) != WR_OK ||
         wr_engine_open(&opts, &d.engine, &err) != WR_OK ||
-        wr_ice_catalog_open(argv[1], false, &d.catalog, &err) != WR_OK)
+        wr_ice_catalog_open(argv[1], false, NULL, &d.catalog, &err) != WR_OK)
         die(err.msg);
     char *line = NULL;
     size_t cap = 0;

@@ -94,10 +94,11 @@ static wr_code set_up(wr_ice_catalog *c, wr_err *err) {
     return WR_OK;
 }
 
-wr_code wr_ice_catalog_open(const char *path, bool read_only, wr_ice_catalog **ret, wr_err *err) {
+wr_code wr_ice_catalog_open(const char *path, bool read_only, wr_store *store, wr_ice_catalog **ret, wr_err *err) {
     wr_ice_catalog *c = wr_calloc(1, sizeof *c);
     if (!c) return wr_nomem(err, "catalog", sizeof *c);
     c->read_only = read_only;
+    c->store = store;
     c->path = wr_strdup(path);
     wr_code rc = c->path ? WR_OK : wr_nomem(err, "catalog", strlen(path));
     if (rc == WR_OK) {
@@ -244,7 +245,7 @@ wr_code wr_ice_load(wr_ice_catalog *c, const char *ns, const char *name, wr_ice_
         if (!location)
             return wr_fail(err, WR_E_NOTFOUND, WR_RETRY_NO, "table %s.%s is not in catalog %s", ns, name, c->path);
         wr_ice_table *t = NULL;
-        wr_code rc = wr_ice_load_file(location, &t, err);
+        wr_code rc = wr_ice_load_file(c->store, location, &t, err);
         /* A writer may have moved on and removed the file between the two reads. */
         if (rc == WR_E_NOTFOUND && !(last && strcmp(last, location) == 0)) {
             wr_free(last);

@@ -11,6 +11,7 @@
 struct wr_ice_catalog {
     sqlite3 *db;
     char *path;
+    wr_store *store; /* borrowed */
     bool read_only;
     bool has_type;     /* column iceberg_type (V1) */
     bool has_progress; /* table weir_progress */

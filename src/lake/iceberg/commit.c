@@ -9,23 +9,23 @@
 #include "weir/base/fault.h"
 #include "weir/base/log.h"
 #include "weir/base/mem.h"
-#include "weir/io.h"
 
 typedef struct commit {
     wr_ice_catalog *c;
+    wr_store *store;
     wr_state *state;
     wr_ice_edit *edits;
     wr_plan *plans;
     int n;
-    const char **paths;
-    int npaths;   /* of all files to write: borrowed from the plans */
+    const char **uris;
+    int nuris;    /* of all files to write: borrowed from the plans */
     int nwritten; /* of them, in order */
 } commit;
 
 static void commit_clear(commit *m) {
     for (int i = 0; i < m->n && m->plans; i++) wr_plan_clear(&m->plans[i]);
     wr_free(m->plans);
-    wr_free(m->paths);
+    wr_free(m->uris);
 }
 
 /* A table that was loaded by file gets its name from the catalog. */
@@ -46,56 +46,54 @@ static wr_code plan_all(commit *m, wr_err *err) {
                                m->edits[i].table->ns, m->edits[i].table->name);
         WR_TRY(name_table(m, m->edits[i].table, err));
         WR_TRY(wr_plan_edit(&m->edits[i], &m->plans[i], err));
-        m->npaths += m->plans[i].nfiles;
+        m->nuris += m->plans[i].nfiles;
     }
-    m->paths = wr_calloc((size_t)m->npaths, sizeof *m->paths);
-    if (!m->paths) return wr_nomem(err, "commit", (size_t)m->npaths * sizeof *m->paths);
+    m->uris = wr_calloc((size_t)m->nuris, sizeof *m->uris);
+    if (!m->uris) return wr_nomem(err, "commit", (size_t)m->nuris * sizeof *m->uris);
     for (int i = 0, k = 0; i < m->n; i++)
-        for (int j = 0; j < m->plans[i].nfiles; j++) m->paths[k++] = m->plans[i].files[j].local;
+        for (int j = 0; j < m->plans[i].nfiles; j++) m->uris[k++] = m->plans[i].files[j].uri;
     return WR_OK;
 }
 
 /* ------------------------------------------------------------------ writing */
-static void file_close_p(wr_file **f) { wr_file_close(*f); }
-
-static wr_code write_file(const wr_plan_file *pf, wr_err *err) {
-    WR_CLEANUP(file_close_p) wr_file *f = NULL;
-    if (WR_FAULT("ice.write"))
-        return wr_fail(err, WR_E_IO, WR_RETRY_SOON, "cannot write %s: fault ice.write", pf->local);
-    WR_TRY(wr_file_open(pf->local, WR_OPEN_CREATE, &f, err));
-    WR_TRY(wr_file_pwrite(f, 0, wr_buf_view(&pf->content), err));
-    return wr_file_sync(f, err);
+/* The journal knows files by the one spelling of their place. */
+static wr_code journal(wr_state *state, const char *const *uris, int n, wr_code (*fn)(wr_state *, const char *const *, int, wr_err *), wr_err *err) {
+    char **names = wr_calloc((size_t)n + 1, sizeof *names);
+    wr_code rc = names ? WR_OK : wr_nomem(err, "journal", (size_t)n * sizeof *names);
+    for (int i = 0; rc == WR_OK && i < n; i++) rc = wr_uri_canonical(uris[i], &names[i], err);
+    if (rc == WR_OK) rc = fn(state, (const char *const *)names, n, err);
+    for (int i = 0; names && i < n; i++) wr_free(names[i]);
+    wr_free(names);
+    return rc;
 }
 
-/* Each file synced, then each table's metadata folder once. */
 static wr_code write_all(commit *m, wr_err *err) {
-    for (int i = 0; i < m->n; i++) {
-        wr_plan *p = &m->plans[i];
-        if (p->nfiles == 0) continue;
-        WR_AUTO char *folder = NULL, *local = wr_asprintf("%s/metadata", wr_ice_location(p->table));
-        if (!local) return wr_nomem(err, "path", 1);
-        WR_TRY(wr_ice_local_path(local, &folder, err));
-        WR_TRY(wr_mkdirs(folder, err));
-        for (int j = 0; j < p->nfiles; j++) {
-            m->nwritten++; /* before it is made: a half-made file is removed too */
-            WR_TRY(write_file(&p->files[j], err));
+    WR_AUTO wr_store_object *objects = wr_calloc((size_t)m->nuris + 1, sizeof *objects);
+    if (!objects) return wr_nomem(err, "commit", (size_t)m->nuris * sizeof *objects);
+    int n = 0;
+    bool fault = false;
+    for (int i = 0; i < m->n; i++)
+        for (int j = 0; j < m->plans[i].nfiles && !fault; j++) {
+            const wr_plan_file *f = &m->plans[i].files[j];
+            if (!(fault = WR_FAULT("ice.write"))) objects[n++] = (wr_store_object){f->uri, wr_buf_view(&f->content)};
         }
-        WR_TRY(wr_fsync_path(folder, err));
-    }
+    m->nwritten = n; /* before they are made: a half-made file is removed too */
+    WR_TRY(wr_store_put(m->store, objects, n, err));
+    if (fault) return wr_fail(err, WR_E_IO, WR_RETRY_SOON, "cannot write %s: fault ice.write", m->uris[n]);
     if (WR_FAULT("ice.synced")) return wr_fail(err, WR_E_IO, WR_RETRY_SOON, "fault ice.synced");
     return WR_OK;
+}
+
+wr_code wr_ice_announce(wr_state *state, const char *const *uris, int n, wr_err *err) {
+    return journal(state, uris, n, wr_state_file_add_many, err);
 }
 
 /* Nothing refers to what was written. What cannot be removed stays in the journal for later. */
 static void take_back(commit *m) {
     wr_err err = WR_ERR_INIT;
-    int k = 0;
-    for (int i = 0; i < m->npaths; i++) {
-        if (i < m->nwritten && wr_file_remove(m->paths[i], &err) != WR_OK) continue;
-        m->paths[k++] = m->paths[i];
-    }
-    if (m->state && k > 0 && wr_state_file_done(m->state, m->paths, k, &err) != WR_OK)
-        wr_log(WR_LOG_DEBUG, "journal not told of %d files taken back: %s", k, err.msg);
+    wr_code rc = wr_store_remove(m->store, m->uris, m->nwritten, &err);
+    if (rc == WR_OK && m->state && m->nuris) rc = journal(m->state, m->uris, m->nuris, wr_state_file_done, &err);
+    if (rc != WR_OK) wr_log(WR_LOG_DEBUG, "%d files of a failed commit stay announced: %s", m->nuris, err.msg);
 }
 
 /* ------------------------------------------------------------------ the catalog */
@@ -145,34 +143,26 @@ static void adopt(commit *m) {
 
 static void tell_journal(commit *m) {
     wr_err err = WR_ERR_INIT;
-    int n = m->npaths, k = 0;
+    int n = m->nuris, k = 0;
     for (int i = 0; i < m->n; i++) n += m->edits[i].nadded;
     if (!m->state || n == 0) return;
-    char **paths = wr_calloc((size_t)n, sizeof *paths);
-    wr_code rc = paths ? WR_OK : wr_nomem(&err, "journal", (size_t)n * sizeof *paths);
-    for (int i = 0; rc == WR_OK && i < m->npaths; i++)
-        if (!(paths[k++] = wr_strdup(m->paths[i]))) rc = wr_nomem(&err, "path", 1), k--;
+    WR_AUTO const char **uris = wr_calloc((size_t)n, sizeof *uris);
+    wr_code rc = uris ? WR_OK : wr_nomem(&err, "journal", (size_t)n * sizeof *uris);
+    for (int i = 0; rc == WR_OK && i < m->nuris; i++) uris[k++] = m->uris[i];
     for (int i = 0; rc == WR_OK && i < m->n; i++)
-        for (int j = 0; rc == WR_OK && j < m->edits[i].nadded; j++) {
-            const char *uri = m->edits[i].added[j]->path;
-            bool again =
-                k > 0 && j > 0 && strcmp(uri, m->edits[i].added[j - 1]->path) == 0; /* vectors of one Puffin file */
-            if (!again && (rc = wr_ice_local_path(uri, &paths[k], &err)) == WR_OK) k++;
-        }
-    if (rc == WR_OK) rc = wr_state_file_done(m->state, (const char *const *)paths, k, &err);
+        for (int j = 0; j < m->edits[i].nadded; j++) uris[k++] = m->edits[i].added[j]->path;
+    if (rc == WR_OK) rc = journal(m->state, uris, k, wr_state_file_done, &err);
     if (rc != WR_OK)
         wr_log(WR_LOG_DEBUG, "journal not told of committed files (they are found live at the next start): %s",
                err.msg);
-    for (int i = 0; paths && i < k; i++) wr_free(paths[i]);
-    wr_free(paths);
 }
 
 static void delete_obsolete(commit *m) {
     for (int i = 0; i < m->n; i++)
-        for (int j = 0; j < m->plans[i].nobsolete; j++) {
+        if (m->plans[i].nobsolete) {
             wr_err err = WR_ERR_INIT;
-            if (wr_file_remove(m->plans[i].obsolete[j], &err) != WR_OK)
-                wr_log(WR_LOG_DEBUG, "old metadata file stays: %s", err.msg);
+            if (wr_store_remove(m->store, (const char *const *)m->plans[i].obsolete, m->plans[i].nobsolete, &err) != WR_OK)
+                wr_log(WR_LOG_DEBUG, "an old metadata file stays: %s", err.msg);
         }
 }
 
@@ -182,26 +172,21 @@ static void delete_dead(commit *m) {
         wr_plan *p = &m->plans[i];
         const wr_ice_expire *x = m->edits[i].expire;
         wr_err err = WR_ERR_INIT;
-        int k = 0;
         wr_code rc = p->ndead && m->state
                          ? wr_state_file_add_many(m->state, (const char *const *)p->dead, p->ndead, &err)
                          : WR_OK;
         if (WR_FAULT("ice.expire")) rc = wr_fail(&err, WR_E_IO, WR_RETRY_SOON, "fault ice.expire");
-        for (int j = 0; rc == WR_OK && j < p->ndead; j++) {
-            if (wr_file_remove(p->dead[j], &err) != WR_OK) continue;
-            char *gone = p->dead[j];
-            p->dead[j] = p->dead[k], p->dead[k++] = gone;
-        }
-        if (rc == WR_OK && k && m->state) rc = wr_state_file_done(m->state, (const char *const *)p->dead, k, &err);
+        if (rc == WR_OK) rc = wr_store_remove(m->store, (const char *const *)p->dead, p->ndead, &err);
+        if (rc == WR_OK && p->ndead && m->state) rc = wr_state_file_done(m->state, (const char *const *)p->dead, p->ndead, &err);
         if (rc != WR_OK) wr_log(WR_LOG_DEBUG, "files of expired snapshots stay: %s", err.msg);
         if (x && x->ret_snapshots) *x->ret_snapshots = p->nexpired;
-        if (x && x->ret_files) *x->ret_files = k;
+        if (x && x->ret_files) *x->ret_files = rc == WR_OK ? p->ndead : 0;
     }
 }
 
 static wr_code run(commit *m, const wr_ice_progress *progress, wr_err *err) {
     WR_TRY(plan_all(m, err));
-    if (m->state && m->npaths > 0) WR_TRY(wr_state_file_add_many(m->state, m->paths, m->npaths, err));
+    if (m->state && m->nuris > 0) WR_TRY(wr_ice_announce(m->state, m->uris, m->nuris, err));
     bool unknown = false;
     wr_code rc = WR_FAULT("ice.announced") ? wr_fail(err, WR_E_IO, WR_RETRY_SOON, "fault ice.announced") : WR_OK;
     if (rc == WR_OK) rc = write_all(m, err);
@@ -221,7 +206,7 @@ static wr_code run(commit *m, const wr_ice_progress *progress, wr_err *err) {
 
 wr_code wr_ice_commit(wr_ice_catalog *c, wr_state *state, wr_ice_edit *edits, int n, const wr_ice_progress *progress,
                       wr_err *err) {
-    commit m = {.c = c, .state = state, .edits = edits, .n = n};
+    commit m = {.c = c, .store = c->store, .state = state, .edits = edits, .n = n};
     wr_code rc = run(&m, progress, err);
     commit_clear(&m);
     return rc;

@@ -77,7 +77,7 @@ static wr_code maybe_dead(sweep *s, const char *path, wr_err *err) {
         if (!v) return wr_nomem(err, "expired files", (size_t)cap * sizeof *v);
         s->p->dead = v, s->cap = cap;
     }
-    WR_TRY(wr_ice_local_path(path, &s->p->dead[s->p->ndead], err));
+    WR_TRY(wr_uri_canonical(path, &s->p->dead[s->p->ndead], err));
     s->p->ndead++;
     return WR_OK;
 }
@@ -85,7 +85,7 @@ static wr_code maybe_dead(sweep *s, const char *path, wr_err *err) {
 static wr_code visit_manifest(sweep *s, const wr_manifest_file *mf, visit *fn, wr_err *err) {
     wr_entries e = {0};
     WR_AUTO_BUF wr_buf text = WR_BUF_INIT;
-    WR_TRY(wr_snapshot_read_file(mf->path, &text, err));
+    WR_TRY(wr_snapshot_read_file(s->p->table, mf->path, &text, err));
     WR_TRY(wr_manifest_decode(wr_buf_view(&text), mf, false, &e, err));
     wr_code rc = WR_OK;
     for (int i = 0; rc == WR_OK && i < e.n; i++) rc = fn(s, e.v[i].file->path, err);
@@ -98,7 +98,7 @@ static wr_code visit_snapshot(sweep *s, const cJSON *snap, visit *fn, wr_err *er
     WR_CLEANUP(wr_manifest_list_clear) wr_manifest_list l = {0};
     WR_AUTO_BUF wr_buf text = WR_BUF_INIT;
     const char *uri = wr_json_str(snap, "manifest-list");
-    WR_TRY(wr_snapshot_read_file(uri, &text, err));
+    WR_TRY(wr_snapshot_read_file(s->p->table, uri, &text, err));
     WR_TRY(wr_manifest_list_decode(wr_buf_view(&text), uri, &l, err));
     for (int i = 0; i < l.n; i++) {
         if (wr_map_get(s->needed, wr_slice_str(l.v[i].path)) || wr_map_get(s->seen, wr_slice_str(l.v[i].path)))

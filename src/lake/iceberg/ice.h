@@ -11,6 +11,7 @@
 #include "weir/engine.h"
 #include "weir/model.h"
 #include "weir/state.h"
+#include "weir/store.h"
 
 #define WR_ICE_MAIN "main"
 #define WR_ICE_LOAD "weir-load"
@@ -48,9 +49,9 @@ typedef struct wr_ice_table
     wr_ice_table; /* metadata of one table as loaded; unknown JSON members are kept through rewrites */
 
 typedef struct wr_ice_catalog wr_ice_catalog;
-/* Creates tables iceberg_tables, iceberg_namespace_properties (V1) and weir_progress(pipeline, queue_offset, position,
+/* Where data is: `store` is borrowed by the catalog and by every table loaded through it. Creates tables iceberg_tables, iceberg_namespace_properties (V1) and weir_progress(pipeline, queue_offset, position,
  * event_time_us, committed_us) when missing. WAL, synchronous=FULL, busy timeout. */
-wr_code wr_ice_catalog_open(const char *path, bool read_only, wr_ice_catalog **ret, wr_err *err);
+wr_code wr_ice_catalog_open(const char *path, bool read_only, wr_store *store, wr_ice_catalog **ret, wr_err *err);
 void wr_ice_catalog_close(wr_ice_catalog *c);
 wr_code wr_ice_catalog_progress(wr_ice_catalog *c, const char *pipeline, uint64_t *ret_offset, wr_pos *ret_pos,
                                 int64_t *ret_event_time_us, wr_err *err);
@@ -61,11 +62,11 @@ wr_code wr_ice_catalog_each(wr_ice_catalog *c,
 
 /* Loads metadata JSON. WR_E_NOTFOUND. */
 wr_code wr_ice_load(wr_ice_catalog *c, const char *ns, const char *name, wr_ice_table **ret_table, wr_err *err);
-wr_code wr_ice_load_file(const char *metadata_location, wr_ice_table **ret_table, wr_err *err);
+wr_code wr_ice_load_file(wr_store *store, const char *metadata_location, wr_ice_table **ret_table, wr_err *err);
 /* A table that does not exist yet: fresh uuid, location, first schema; its metadata is first written by wr_ice_commit.
  * Properties as in the design (merge-on-read modes, gc.enabled=false, write.metadata.previous-versions-max,
  * weir.pipeline, weir.table-id). */
-wr_code wr_ice_new(const char *ns, const char *name, const char *location, int format_version, const wr_schema *schema,
+wr_code wr_ice_new(wr_store *store, const char *ns, const char *name, const char *location, int format_version, const wr_schema *schema,
                    wr_ice_table **ret_table, wr_err *err);
 void wr_ice_table_free(wr_ice_table *t);
 /* A location for a new table: <warehouse>/<ns>/<name>-<8 hex digits>, escaped so that any name is a safe path (~XX, see
@@ -86,30 +87,24 @@ int wr_ice_snapshot_count(const wr_ice_table *t);
 wr_code wr_ice_schema(const wr_ice_table *t, wr_schema **ret_schema, wr_err *err);
 /* Schema of a branch's head: what a load under way takes. WR_E_NOTFOUND when there is no such branch. */
 wr_code wr_ice_ref_schema(const wr_ice_table *t, const char *ref, wr_schema **ret_schema, wr_err *err);
-/* Live files of a snapshot, by reading manifest list and manifests: data and deletes. Owned array. Paths resolved to
- * local paths by wr_ice_local_path when opened. */
+/* Live files of a snapshot, by reading manifest list and manifests: data and deletes. Owned array. */
 wr_code wr_ice_live_files(const wr_ice_table *t, int64_t snapshot_id, wr_ice_file ***ret_files, int *ret_n,
                           wr_err *err);
 /* Every path a snapshot needs: the table's present metadata file, the manifest list, its manifests, live data and
  * delete files. */
 wr_code wr_ice_each_path(const wr_ice_table *t, int64_t snapshot_id,
                          wr_code (*fn)(void *ctx, const char *path, wr_err *err), void *ctx, wr_err *err);
-/* "file:///a/b", "file:/a/b", "/a/b" -> "/a/b"; WR_E_UNSUPPORTED otherwise. */
-wr_code wr_ice_local_path(const char *uri, char **ret_path, wr_err *err);
-
 /* ---- deletion vectors and position deletes */
-/* Puffin file with one deletion-vector-v1 blob per entry; blob i covers positions of referenced[i]. Written and
- * fsynced. Fills content_offset/size/bytes. */
+/* One deletion vector: positions of `referenced`; offset and size of its blob are filled when it is written. */
 typedef struct wr_ice_dv {
     const char *referenced;
     const void *bitmap /* const roaring_bitmap_t * of 32-bit positions */;
     int64_t offset, size;
     uint64_t cardinality;
 } wr_ice_dv;
-wr_code wr_puffin_write(const char *path, wr_ice_dv *dvs, int n, uint64_t *ret_bytes, wr_err *err);
 /* Reads a delete file's positions (Puffin DV, or v2 Parquet position deletes through the engine), only those of
  * `data_path`. ret is roaring_bitmap_t*, owned. */
-wr_code wr_ice_read_deletes(wr_engine *e, const wr_ice_file *del, const char *data_path, void **ret_bitmap,
+wr_code wr_ice_read_deletes(wr_engine *e, wr_store *store, const wr_ice_file *del, const char *data_path, void **ret_bitmap,
                             wr_err *err);
 
 /* Deletes of a table in its format: v3 deletion vectors (Puffin) or v2 position deletes (Parquet; e is used for
@@ -118,6 +113,9 @@ wr_code wr_ice_read_deletes(wr_engine *e, const wr_ice_file *del, const char *da
  * ready for wr_ice_edit.added. n > 0. Owned array and files. */
 wr_code wr_ice_write_deletes(wr_engine *e, wr_state *state, const wr_ice_table *t, wr_ice_dv *dvs, int n,
                              wr_ice_file ***ret_files, wr_err *err);
+
+/* Files that are about to be made enter the journal. Durable on return. */
+wr_code wr_ice_announce(wr_state *state, const char *const *uris, int n, wr_err *err);
 
 /* ---- edits: one new snapshot of one table */
 typedef struct wr_ice_edit {

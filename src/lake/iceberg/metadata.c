@@ -170,16 +170,14 @@ static wr_code gunzip(wr_slice in, const char *name, wr_buf *out, wr_err *err) {
     return rc;
 }
 
-wr_code wr_ice_load_file(const char *metadata_location, wr_ice_table **ret_table, wr_err *err) {
-    WR_AUTO char *path = NULL;
+wr_code wr_ice_load_file(wr_store *store, const char *metadata_location, wr_ice_table **ret_table, wr_err *err) {
     WR_AUTO_BUF wr_buf text = WR_BUF_INIT, plain = WR_BUF_INIT;
-    WR_TRY(wr_ice_local_path(metadata_location, &path, err));
-    WR_TRY(wr_file_get(path, METADATA_BYTES_MAX, &text, err));
-    if (text.n >= 2 && text.p[0] == 0x1f && text.p[1] == 0x8b) {
-        WR_TRY(gunzip(wr_buf_view(&text), metadata_location, &plain, err));
-        return wr_meta_parse(wr_buf_view(&plain), metadata_location, ret_table, err);
-    }
-    return wr_meta_parse(wr_buf_view(&text), metadata_location, ret_table, err);
+    WR_TRY(wr_store_get(store, metadata_location, METADATA_BYTES_MAX, &text, err));
+    bool packed = text.n >= 2 && text.p[0] == 0x1f && text.p[1] == 0x8b;
+    if (packed) WR_TRY(gunzip(wr_buf_view(&text), metadata_location, &plain, err));
+    WR_TRY(wr_meta_parse(wr_buf_view(packed ? &plain : &text), metadata_location, ret_table, err));
+    (*ret_table)->store = store;
+    return WR_OK;
 }
 
 wr_code wr_meta_set_name(wr_ice_table *t, const char *ns, const char *name, wr_err *err) {
@@ -501,18 +499,19 @@ static bool set_fresh_members(cJSON *doc, const char *location, int version) {
     return ok;
 }
 
-wr_code wr_ice_new(const char *ns, const char *name, const char *location, int format_version, const wr_schema *schema,
+wr_code wr_ice_new(wr_store *store, const char *ns, const char *name, const char *location, int format_version, const wr_schema *schema,
                    wr_ice_table **ret_table, wr_err *err) {
     if (!ns[0] || !name[0]) return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "a table needs a namespace and a name");
     if (format_version != 2 && format_version != 3)
         return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "format version %d; 2 and 3 are written", format_version);
     size_t n = strlen(location);
     while (n > 1 && location[n - 1] == '/') n--;
-    WR_AUTO char *loc = wr_strndup(location, n), *local = NULL;
+    WR_AUTO char *loc = wr_strndup(location, n), *place = NULL;
     if (!loc) return wr_nomem(err, "location", n);
-    WR_TRY(wr_ice_local_path(loc, &local, err));
+    WR_TRY(wr_uri_canonical(loc, &place, err));
     wr_ice_table *t = wr_calloc(1, sizeof *t);
     if (!t) return wr_nomem(err, "table", sizeof *t);
+    t->store = store;
     t->format_version = format_version;
     t->doc = cJSON_CreateObject();
     int64_t schema_id = 0;
@@ -528,23 +527,6 @@ wr_code wr_ice_new(const char *ns, const char *name, const char *location, int f
 }
 
 /* ------------------------------------------------------------------ places */
-wr_code wr_ice_local_path(const char *uri, char **ret_path, wr_err *err) {
-    const char *p = uri;
-    if (strncmp(p, "file:", 5) == 0) {
-        p += 5;
-        if (strncmp(p, "//", 2) == 0) {
-            p += 2;
-            if (strncmp(p, "localhost/", 10) == 0) p += 9;
-        }
-    }
-    if (p[0] != '/')
-        return wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "%.300s is not a local path (/a/b or file:///a/b)", uri);
-    char *s = wr_strdup(p);
-    if (!s) return wr_nomem(err, "path", strlen(p));
-    *ret_path = s;
-    return WR_OK;
-}
-
 /* Letters, digits, '-', '_' and '.' (not at the start) stay; every other byte becomes ~XX. Not %XX: some readers decode
  * that once more. Cut at 120 bytes, for a folder name has at most 255. */
 static void put_safe_name(wr_buf *b, const char *name) {

@@ -10,6 +10,7 @@
 #define WR_META_PREVIOUS_VERSIONS 20 /* write.metadata.previous-versions-max of our tables */
 
 struct wr_ice_table {
+    wr_store *store;        /* borrowed */
     char *ns, *name;        /* NULL when loaded by file */
     char *location_of_meta; /* metadata_location; NULL before the first commit */
     cJSON *doc;             /* replaced by every commit */

@@ -15,7 +15,6 @@
 void wr_plan_clear(wr_plan *p) {
     for (int i = 0; i < p->nfiles; i++) {
         wr_free(p->files[i].uri);
-        wr_free(p->files[i].local);
         wr_buf_free(&p->files[i].content);
     }
     wr_free(p->files);
@@ -29,9 +28,8 @@ void wr_plan_clear(wr_plan *p) {
 }
 
 wr_code wr_plan_add_file(wr_plan *p, char *uri, wr_buf *content, wr_err *err) {
-    char *local = NULL;
-    wr_code rc = wr_ice_local_path(uri, &local, err);
-    if (rc == WR_OK && p->nfiles == p->cap) {
+    wr_code rc = WR_OK;
+    if (p->nfiles == p->cap) {
         int cap = p->cap ? p->cap * 2 : 8;
         wr_plan_file *v = wr_realloc(p->files, (size_t)cap * sizeof *v);
         if (v)
@@ -39,8 +37,8 @@ wr_code wr_plan_add_file(wr_plan *p, char *uri, wr_buf *content, wr_err *err) {
         else
             rc = wr_nomem(err, "commit plan", (size_t)cap * sizeof *v);
     }
-    if (rc != WR_OK) return wr_free(uri), wr_free(local), rc;
-    p->files[p->nfiles++] = (wr_plan_file){uri, local, *content};
+    if (rc != WR_OK) return wr_free(uri), rc;
+    p->files[p->nfiles++] = (wr_plan_file){uri, *content};
     *content = (wr_buf)WR_BUF_INIT;
     return WR_OK;
 }
@@ -141,7 +139,7 @@ static wr_code roll_log(wr_plan *p, wr_err *err) {
     for (; drop > 0; drop--) {
         const char *uri = wr_json_str(log->child, "metadata-file");
         wr_err ignored = WR_ERR_INIT; /* a foreign place that we cannot reach stays */
-        if (delete &&uri && wr_ice_local_path(uri, &p->obsolete[p->nobsolete], &ignored) == WR_OK) p->nobsolete++;
+        if (delete && uri && wr_uri_canonical(uri, &p->obsolete[p->nobsolete], &ignored) == WR_OK) p->nobsolete++;
         cJSON_DeleteItemFromArray(log, 0);
     }
     return WR_OK;

@@ -5,10 +5,8 @@
 
 #include "iceberg/json.h"
 #include "iceberg/manifest.h"
-#include "weir/base/fault.h"
 #include "weir/base/mem.h"
 #include "weir/base/sum.h"
-#include "weir/io.h"
 
 #define FIELD_ROW_POSITION 2147483645 /* reserved: _pos, what a deletion vector is about */
 
@@ -84,15 +82,6 @@ wr_code wr_puffin_encode(wr_ice_dv *dvs, int n, wr_buf *out, wr_err *err) {
     wr_buf_u32(out, 0); /* flags: the footer is not compressed, PyIceberg reads no other */
     wr_buf_put(out, file_magic, 4);
     return wr_buf_check(out, "Puffin file", err);
-}
-
-wr_code wr_puffin_write(const char *path, wr_ice_dv *dvs, int n, uint64_t *ret_bytes, wr_err *err) {
-    WR_AUTO_BUF wr_buf out = WR_BUF_INIT;
-    WR_TRY(wr_puffin_encode(dvs, n, &out, err));
-    if (WR_FAULT("ice.puffin")) return wr_fail(err, WR_E_IO, WR_RETRY_SOON, "cannot write %s: fault ice.puffin", path);
-    WR_TRY(wr_file_create(path, wr_buf_view(&out), err));
-    *ret_bytes = out.n;
-    return WR_OK;
 }
 
 /* ------------------------------------------------------------------ reading */

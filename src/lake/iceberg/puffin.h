@@ -7,7 +7,7 @@
 #include <roaring/roaring.h>
 #include "iceberg/ice.h"
 
-/* The whole file in memory; fills offset and size of each. wr_puffin_write is this and a durable file. */
+/* The whole file in memory; fills offset and size of each. */
 wr_code wr_puffin_encode(wr_ice_dv *dvs, int n, wr_buf *out, wr_err *err);
 /* One blob (what content_offset and content_size point at). Checks length, magic, CRC, and every container; positions
  * above 2^32 are WR_E_UNSUPPORTED. `cardinality` is what the manifest says, UINT64_MAX = not known. */

@@ -21,10 +21,8 @@
 #define DELETE_MANIFESTS_GOAL 4
 #define FOLD_ENTRIES_MAX 1000 /* a touched delete manifest with more survivors stays apart from the fresh entries */
 
-wr_code wr_snapshot_read_file(const char *uri, wr_buf *out, wr_err *err) {
-    WR_AUTO char *path = NULL;
-    WR_TRY(wr_ice_local_path(uri, &path, err));
-    return wr_file_get(path, MANIFEST_BYTES_MAX, out, err);
+wr_code wr_snapshot_read_file(const wr_ice_table *t, const char *uri, wr_buf *out, wr_err *err) {
+    return wr_store_get(t->store, uri, MANIFEST_BYTES_MAX, out, err);
 }
 
 /* ------------------------------------------------------------------ builder */
@@ -90,7 +88,7 @@ static wr_code load_parent(builder *b, int64_t parent_id, wr_err *err) {
     if (!uri)
         return wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "snapshot %" PRId64 " has no manifest list", parent_id);
     WR_AUTO_BUF wr_buf text = WR_BUF_INIT;
-    WR_TRY(wr_snapshot_read_file(uri, &text, err));
+    WR_TRY(wr_snapshot_read_file(b->p->table, uri, &text, err));
     WR_TRY(wr_manifest_list_decode(wr_buf_view(&text), uri, &b->parent, err));
     b->data = wr_calloc((size_t)b->parent.n, sizeof *b->data);
     b->deletes = wr_calloc((size_t)b->parent.n, sizeof *b->deletes);
@@ -112,7 +110,7 @@ static wr_code load_parent(builder *b, int64_t parent_id, wr_err *err) {
 static wr_code read_manifest(builder *b, loaded *l, wr_err *err) {
     if (l->read) return WR_OK;
     WR_AUTO_BUF wr_buf text = WR_BUF_INIT;
-    WR_TRY(wr_snapshot_read_file(l->row->path, &text, err));
+    WR_TRY(wr_snapshot_read_file(b->p->table, l->row->path, &text, err));
     WR_TRY(wr_manifest_decode(wr_buf_view(&text), l->row, false, &l->entries, err));
     l->read = true, l->live = l->entries.n;
     b->entries_read += l->entries.n;
@@ -579,17 +577,17 @@ typedef struct path_visitor {
     void *ctx;
 } path_visitor;
 
-static wr_code live_files(const char *list_uri, file_list *l, const path_visitor *manifests, wr_err *err) {
+static wr_code live_files(const wr_ice_table *t, const char *list_uri, file_list *l, const path_visitor *manifests, wr_err *err) {
     WR_CLEANUP(wr_manifest_list_clear) wr_manifest_list list = {0};
     WR_AUTO_BUF wr_buf text = WR_BUF_INIT;
-    WR_TRY(wr_snapshot_read_file(list_uri, &text, err));
+    WR_TRY(wr_snapshot_read_file(t, list_uri, &text, err));
     WR_TRY(wr_manifest_list_decode(wr_buf_view(&text), list_uri, &list, err));
     for (int i = 0; i < list.n; i++) {
         if (manifests) WR_TRY(manifests->fn(manifests->ctx, list.v[i].path, err));
         if (list.v[i].added_files == 0 && list.v[i].existing_files == 0) continue;
         AUTO_ENTRIES e = {0};
         wr_buf_clear(&text);
-        WR_TRY(wr_snapshot_read_file(list.v[i].path, &text, err));
+        WR_TRY(wr_snapshot_read_file(t, list.v[i].path, &text, err));
         WR_TRY(wr_manifest_decode(wr_buf_view(&text), &list.v[i], false, &e, err));
         WR_TRY(take_files(l, &e, err));
     }
@@ -612,7 +610,7 @@ wr_code wr_ice_live_files(const wr_ice_table *t, int64_t snapshot_id, wr_ice_fil
     WR_CLEANUP(file_list_clear) file_list l = {0};
     const char *uri = NULL;
     WR_TRY(snapshot_list(t, snapshot_id, &uri, err));
-    if (live_files(uri, &l, NULL, err) != WR_OK) return in_snapshot(t, snapshot_id, err);
+    if (live_files(t, uri, &l, NULL, err) != WR_OK) return in_snapshot(t, snapshot_id, err);
     *ret_files = l.v, *ret_n = l.n;
     l = (file_list){0};
     return WR_OK;
@@ -626,7 +624,7 @@ wr_code wr_ice_each_path(const wr_ice_table *t, int64_t snapshot_id,
     WR_TRY(snapshot_list(t, snapshot_id, &uri, err));
     if (t->location_of_meta) WR_TRY(fn(ctx, t->location_of_meta, err));
     WR_TRY(fn(ctx, uri, err));
-    if (live_files(uri, &l, &manifests, err) != WR_OK) return in_snapshot(t, snapshot_id, err);
+    if (live_files(t, uri, &l, &manifests, err) != WR_OK) return in_snapshot(t, snapshot_id, err);
     for (int i = 0; i < l.n; i++) WR_TRY(fn(ctx, l.v[i]->path, err));
     return WR_OK;
 }

@@ -8,7 +8,7 @@
 #include "iceberg/json.h"
 
 typedef struct wr_plan_file {
-    char *uri, *local;
+    char *uri;
     wr_buf content;
 } wr_plan_file;
 
@@ -20,9 +20,9 @@ typedef struct wr_plan {
     wr_plan_file *files;
     int nfiles, cap;
     char **obsolete;
-    int nobsolete; /* old metadata files to delete after the commit: local paths */
+    int nobsolete; /* old metadata files to delete after the commit */
     char **dead;
-    int ndead; /* files of expired snapshots: local paths */
+    int ndead; /* files of expired snapshots */
     int nexpired;
 } wr_plan;
 
@@ -42,8 +42,7 @@ typedef struct wr_snapshot_place {
 } wr_snapshot_place;
 wr_code wr_snapshot_build(wr_plan *p, const wr_snapshot_place *place, int64_t *ret_snapshot_id, wr_err *err);
 
-/* Reads and decodes through the local file system. */
-struct wr_manifest_list;
-wr_code wr_snapshot_read_file(const char *uri, wr_buf *out, wr_err *err);
+/* A manifest list or manifest of the table. */
+wr_code wr_snapshot_read_file(const wr_ice_table *t, const char *uri, wr_buf *out, wr_err *err);
 
 #endif

@@ -25,14 +25,14 @@ static wr_code put_row(void *ctx, int n, const char *const *values, wr_err *err)
 
 static void assert_sql_on(const wr_sql_table *t, int n, const char *sql, const char *expected) {
     WR_AUTO_BUF wr_buf out = WR_BUF_INIT;
-    assert_ok(wr_engine_sql(eng, t, n, sql, put_columns, put_row, &out, err));
+    assert_ok(wr_engine_sql(eng, t, n, (wr_sql_opener){0}, sql, put_columns, put_row, &out, err));
     assert_string_equal(wr_buf_cstr(&out), expected);
 }
 
 static void assert_refused(const wr_sql_table *t, int n, const char *sql, const char *says) {
     WR_AUTO_BUF wr_buf out = WR_BUF_INIT;
     wr_err e = WR_ERR_INIT;
-    if (wr_engine_sql(eng, t, n, sql, put_columns, put_row, &out, &e) == WR_OK) fail_msg("accepted: %s", sql);
+    if (wr_engine_sql(eng, t, n, (wr_sql_opener){0}, sql, put_columns, put_row, &out, &e) == WR_OK) fail_msg("accepted: %s", sql);
     if (!strstr(e.msg, says)) fail_msg("%s: \"%s\" does not say \"%s\"", sql, e.msg, says);
 }
 
@@ -203,7 +203,7 @@ static wr_code stop(void *ctx, int n, const char *const *values, wr_err *err) {
 static void the_callers_no_ends_the_query(void **state) {
     wr_err e = WR_ERR_INIT;
     WR_AUTO_BUF wr_buf out = WR_BUF_INIT;
-    assert_int_equal(wr_engine_sql(eng, NULL, 0, "select * from range(1000000000000)", put_columns, stop, &out, &e),
+    assert_int_equal(wr_engine_sql(eng, NULL, 0, (wr_sql_opener){0}, "select * from range(1000000000000)", put_columns, stop, &out, &e),
                      WR_E_CANCELLED);
     assert_string_equal(e.msg, "enough");
 }
@@ -215,7 +215,7 @@ static void a_query_beyond_the_memory_limit_fails_with_a_limit(void **state) {
     wr_err e = WR_ERR_INIT;
     assert_int_equal(
         wr_engine_sql(
-            small, NULL, 0,
+            small, NULL, 0, (wr_sql_opener){0},
             "select count(*) from (select distinct range::varchar || 'xxxxxxxxxxxxxxxx' from range(10000000))",
             put_columns, put_row, &out, &e),
         WR_E_LIMIT);

@@ -135,7 +135,7 @@ static inline const char *lab_content(const lab *l, const char *name) {
     const wr_sql_table *t;
     const wr_table_health *h;
     int n;
-    assert_ok(wr_lake_view_open(catalog, &v, err));
+    assert_ok(wr_lake_view_open(&(wr_lake_view_options){.catalog_path = catalog}, &v, err));
     assert_ok(wr_lake_view_tables(v, &t, &h, &n, err));
     strcpy(o, "-");
     for (int i = 0; i < n; i++) {
@@ -170,7 +170,7 @@ static inline const char *lab_tables(void) {
     const wr_sql_table *t;
     const wr_table_health *h;
     int n;
-    assert_ok(wr_lake_view_open(catalog, &v, err));
+    assert_ok(wr_lake_view_open(&(wr_lake_view_options){.catalog_path = catalog}, &v, err));
     assert_ok(wr_lake_view_tables(v, &t, &h, &n, err));
     o[0] = 0;
     const char *names[64];

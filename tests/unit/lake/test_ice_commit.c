@@ -24,7 +24,7 @@ static int set_up(void **state) {
     wr_column cols[] = {{.name = "id", .id = 1, .type = {.kind = WR_LONG}, .key_ord = 1},
                         {.name = "s", .id = 2, .type = {.kind = WR_STRING}, .nullable = true}};
     if (make_folder(state) != 0) return -1;
-    OK(wr_ice_catalog_open(in_folder("catalog.db"), false, &catalog, &err));
+    OK(wr_ice_catalog_open(in_folder("catalog.db"), false, NULL, &catalog, &err));
     OK(wr_state_open(in_folder("state.db"), &journal, &err));
     OK(wr_schema_new(cols, 2, 1, &schema, &err));
     serial = 0;
@@ -42,7 +42,7 @@ static int tear_down(void **state) {
 static wr_ice_table *new_table(const char *name, int version) {
     wr_err err = WR_ERR_INIT;
     wr_ice_table *t;
-    OK(wr_ice_new("ns", name, in_folder(name), version, schema, &t, &err));
+    OK(wr_ice_new(NULL, "ns", name, in_folder(name), version, schema, &t, &err));
     return t;
 }
 static wr_ice_file *data(wr_ice_table *t, uint64_t records) {
@@ -291,7 +291,7 @@ static void a_stale_table_is_told_so(void **state) {
     assert_int_equal(offset, 0);
     wr_ice_table_free(t);
     wr_ice_table *by_file; /* a table loaded by its file finds its name by itself */
-    OK(wr_ice_load_file(wr_ice_metadata_location(other), &by_file, &err));
+    OK(wr_ice_load_file(NULL, wr_ice_metadata_location(other), &by_file, &err));
     e = (wr_ice_edit){.table = by_file, .ref = WR_ICE_MAIN};
     OK(commit(&e, &err));
     e.table = other;

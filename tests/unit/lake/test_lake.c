@@ -123,7 +123,7 @@ static wr_ice_catalog *other_catalog(void) {
     char path[300];
     snprintf(path, sizeof path, "%s/catalog.db", dir);
     wr_ice_catalog *c;
-    assert_ok(wr_ice_catalog_open(path, false, &c, err));
+    assert_ok(wr_ice_catalog_open(path, false, NULL, &c, err));
     return c;
 }
 
@@ -135,7 +135,7 @@ static void tables_of_others_are_left_alone(void **st) {
     wr_schema *s = lab_schema(2, 1, 1);
     char location[300];
     snprintf(location, sizeof location, "%s/elsewhere", dir);
-    assert_ok(wr_ice_new("db", "theirs", location, 2, s, &f, err));
+    assert_ok(wr_ice_new(NULL, "db", "theirs", location, 2, s, &f, err));
     wr_ice_edit edit = {.table = f, .ref = WR_ICE_MAIN, .create = true, .no_snapshot = true};
     assert_ok(wr_ice_commit(c, NULL, &edit, 1, NULL, err));
     wr_table *t = NULL, *mine = lab_create(&l, 2, "mine", 1);
@@ -418,7 +418,7 @@ static void opening_and_reading_run_out_of_memory_anywhere_without_harm(void **s
         const wr_table_health *h;
         int k = 0;
         wr_mem_fail_after(n);
-        wr_code rc = wr_lake_view_open(catalog, &v, &e);
+        wr_code rc = wr_lake_view_open(&(wr_lake_view_options){.catalog_path = catalog}, &v, &e);
         if (rc == WR_OK) rc = wr_lake_view_tables(v, &tables, &h, &k, &e);
         bool over = wr_mem_fail_after(0) > 0;
         if (rc != WR_OK && v) rc = wr_lake_view_tables(v, &tables, &h, &k, &e); /* once more */

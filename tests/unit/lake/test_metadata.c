@@ -149,7 +149,7 @@ static void our_schema_comes_back_exactly(void **state) {
     wr_ice_table *t, *again;
     wr_schema *s = sample(7, false), *got;
     wr_buf text = WR_BUF_INIT, a = WR_BUF_INIT, b = WR_BUF_INIT;
-    OK(wr_ice_new("ns", "t", "/w/ns/t/", 3, s, &t, &err));
+    OK(wr_ice_new(NULL, "ns", "t", "/w/ns/t/", 3, s, &t, &err));
     assert_string_equal(wr_ice_location(t), "/w/ns/t");
     assert_null(wr_ice_metadata_location(t));
     assert_int_equal(wr_ice_ref(t, WR_ICE_MAIN), -1);
@@ -170,7 +170,7 @@ static void schemas_are_added_once_and_only_widen(void **state) {
     wr_ice_table *t;
     wr_schema *narrow = sample(1, false), *wide = sample(2, true);
     int64_t id;
-    OK(wr_ice_new("ns", "t", "/w", 2, narrow, &t, &err));
+    OK(wr_ice_new(NULL, "ns", "t", "/w", 2, narrow, &t, &err));
     OK(wr_meta_add_schema(t->doc, narrow, WR_SCHEMA_EVOLVES, 0, &id, &err));
     assert_int_equal(id, 0);
     OK(wr_meta_add_schema(t->doc, wide, WR_SCHEMA_EVOLVES, 0, &id, &err));
@@ -188,7 +188,7 @@ static void a_foreign_schema_change_outweighs_our_memory(void **state) {
     wr_err err = WR_ERR_INIT;
     wr_ice_table *t;
     wr_schema *s = sample(1, false), *got;
-    OK(wr_ice_new("ns", "t", "/w", 2, s, &t, &err));
+    OK(wr_ice_new(NULL, "ns", "t", "/w", 2, s, &t, &err));
     cJSON *js = cJSON_Duplicate(wr_meta_schema(t->doc, 0), 1);
     assert_true(wr_json_set_num(js, "schema-id", 5));
     cJSON_DeleteItemFromArray(wr_json_get(js, "fields"), 3);
@@ -222,22 +222,6 @@ static void locations_are_safe_for_any_name(void **state) {
     wr_free(a);
 }
 
-static void only_local_places_are_followed(void **state) {
-    static const char *const good[][2] = {
-        {"/a/b", "/a/b"}, {"file:///a/b", "/a/b"}, {"file:/a/b", "/a/b"}, {"file://localhost/a", "/a"}};
-    static const char *const bad[] = {"s3://b/a", "a/b", "", "file:", "file://host/a", "hdfs:///a"};
-    wr_err err = WR_ERR_INIT;
-    char *p = NULL;
-    for (size_t i = 0; i < 4; i++) {
-        OK(wr_ice_local_path(good[i][0], &p, &err));
-        assert_string_equal(p, good[i][1]);
-        wr_free(p);
-    }
-    p = NULL;
-    for (size_t i = 0; i < 6; i++) assert_int_equal(wr_ice_local_path(bad[i], &p, &err), WR_E_UNSUPPORTED);
-    assert_null(p);
-}
-
 static void each_failed_allocation_is_reported(void **state) {
     wr_err err = WR_ERR_INIT;
     wr_schema *s = sample(1, false);
@@ -245,7 +229,7 @@ static void each_failed_allocation_is_reported(void **state) {
         wr_ice_table *t = NULL, *u = NULL;
         wr_schema *got = NULL;
         wr_mem_fail_after(n);
-        wr_code rc = wr_ice_new("ns", "t", "/w", 3, s, &t, &err);
+        wr_code rc = wr_ice_new(NULL, "ns", "t", "/w", 3, s, &t, &err);
         if (rc == WR_OK) rc = wr_ice_schema(t, &got, &err);
         wr_schema_unref(got);
         if (rc == WR_OK) rc = wr_meta_parse(wr_slice_str(foreign), "m.json", &u, &err);
@@ -270,7 +254,6 @@ int main(void) {
         cmocka_unit_test(schemas_are_added_once_and_only_widen),
         cmocka_unit_test(a_foreign_schema_change_outweighs_our_memory),
         cmocka_unit_test(locations_are_safe_for_any_name),
-        cmocka_unit_test(only_local_places_are_followed),
         cmocka_unit_test(each_failed_allocation_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -273,7 +273,7 @@ static inline void w_compare(const world *w) {
     const wr_sql_table *t;
     const wr_table_health *h;
     int n, there = 0;
-    assert_ok(wr_lake_view_open(catalog, &v, err));
+    assert_ok(wr_lake_view_open(&(wr_lake_view_options){.catalog_path = catalog}, &v, err));
     assert_ok(wr_lake_view_tables(v, &t, &h, &n, err));
     for (int i = 0; i < W_TABLES; i++) {
         if (!w->t[i].committed.there) continue;

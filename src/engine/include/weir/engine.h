@@ -91,18 +91,23 @@ wr_code wr_parquet_read(wr_engine *e, const char *path, const wr_schema *schema,
 /* ------------------------------------------------------------------ SQL for people */
 /* A lake table as SQL sees it: live data files with the positions deleted in each (borrowed; ascending is fastest). Columns
  * a file lacks are their `initial` or null. */
-typedef struct wr_sql_file { const char *path; const uint32_t *deleted; uint64_t ndeleted; } wr_sql_file;
+typedef struct wr_sql_file { const char *path /* or what the opener makes one of */; const uint32_t *deleted; uint64_t ndeleted; } wr_sql_file;
 typedef struct wr_sql_table {
     const char *ns, *name;          /* queryable as "ns"."name" */
     const wr_schema *schema;
     const wr_sql_file *files; int nfiles;
 } wr_sql_table;
+/* Gives the local path of a file that a statement needs (owned); files of tables that it does not mention are not asked for. */
+typedef struct wr_sql_opener {
+    wr_code (*open)(void *ctx, const char *path, char **ret_path, wr_err *err); /* NULL: paths are what they are */
+    void *ctx;
+} wr_sql_opener;
 /* Runs one SELECT (or SHOW, DESCRIBE, SUMMARIZE, VALUES) over the tables. Calls columns() once with names and DuckDB's type
  * names, then row() with text values (NULL for null): timestamps like 2026-11-29T14:00:00.000000 (Z when they are
  * instants), binaries like \x00ff. The statement can open the tables' files and nothing else. Names are matched without
  * regard to case; two mentioned tables that differ in case alone are an error. WR_E_INVAL for what is wrong with the
  * statement. An error of columns() or row() ends the query and is returned. */
-wr_code wr_engine_sql(wr_engine *e, const wr_sql_table *tables, int ntables, const char *sql,
+wr_code wr_engine_sql(wr_engine *e, const wr_sql_table *tables, int ntables, wr_sql_opener opener, const char *sql,
                       wr_code (*columns)(void *ctx, int n, const char *const *names, const char *const *types, wr_err *err),
                       wr_code (*row)(void *ctx, int n, const char *const *values, wr_err *err), void *ctx, wr_err *err);
 

@@ -27,10 +27,12 @@ typedef struct wr_s3_options { /* zero means default */
 
 typedef struct wr_store_options {
     const wr_s3_options *s3;   /* NULL: s3 URIs are refused with WR_E_CONFIG */
-    const char *cache_dir;     /* of this process alone; copies of objects, for readers that need a file. Emptied at open */
+    const char *cache_dir;     /* copies of objects, for readers that need a file: each store has a folder of its own below, which goes with it (or, after a
+                                  crash, with the next store that opens) */
     uint64_t cache_bytes;      /* 1 GiB; what is pinned may go beyond */
 } wr_store_options;
 
+/* Where one is asked for, NULL means: this machine's files, and nothing else. */
 typedef struct wr_store wr_store;
 wr_code wr_store_open(const wr_store_options *opts, wr_store **ret_store, wr_err *err);
 void wr_store_close(wr_store *s);
@@ -38,9 +40,9 @@ void wr_store_close(wr_store *s);
  * Ignored without S3. */
 wr_code wr_store_lend(wr_store *s, const char *prefix, const wr_s3_credentials *credentials, wr_err *err);
 
-bool wr_store_is_local(const char *uri);
-/* "file:///a/b", "file:/a/b", "/a/b" -> "/a/b"; WR_E_UNSUPPORTED for other schemes. Owned. */
-wr_code wr_store_local_path(const char *uri, char **ret_path, wr_err *err);
+bool wr_uri_is_local(const char *uri);
+/* The one spelling of a place: "file:///a/b", "file:/a/b", "/a/b" -> "/a/b"; "s3a://b/k", "s3n://b/k" -> "s3://b/k". WR_E_UNSUPPORTED for other schemes. Owned. */
+wr_code wr_uri_canonical(const char *uri, char **ret_uri, wr_err *err);
 
 /* WR_E_NOTFOUND; WR_E_AUTH (no retry) for refused credentials; WR_E_NET, WR_E_NOSPC and WR_E_IO are worth another try when err says so. */
 typedef struct wr_store_object { const char *uri; wr_slice content; } wr_store_object;
@@ -57,7 +59,7 @@ wr_code wr_store_list(wr_store *s, const char *prefix, wr_code (*fn)(void *ctx, 
  * uploaded and stays in the cache. After an error, or instead of publish: discard. */
 wr_code wr_store_stage(wr_store *s, const char *uri, char **ret_path, wr_err *err);
 wr_code wr_store_publish(wr_store *s, const char *uri, const char *path, wr_err *err);
-void wr_store_discard(wr_store *s, const char *uri, const char *path);
+void wr_store_discard(const char *path);
 /* A file with the object's content, which stays there until unpinned. Owned path. */
 wr_code wr_store_pin(wr_store *s, const char *uri, char **ret_path, wr_err *err);
 void wr_store_unpin(wr_store *s, const char *uri);

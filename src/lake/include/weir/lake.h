@@ -17,6 +17,7 @@
 #include "weir/engine.h"
 #include "weir/model.h"
 #include "weir/state.h"
+#include "weir/store.h"
 
 typedef struct wr_lake wr_lake;
 typedef struct wr_table wr_table;
@@ -34,7 +35,9 @@ typedef struct wr_rest_options { /* of an Iceberg REST catalog; NULL = not said 
 typedef struct wr_lake_options { /* zero means default */
     const char *pipeline;      /* name, kept in table properties */
     const char *catalog_path;  /* SQLite file with the JDBC catalog schema V1; catalog name "weir" */
-    const char *warehouse;     /* absolute folder; table files under <warehouse>/<ns>/<name or uuid>/ */
+    const char *warehouse;     /* absolute folder or s3://bucket[/prefix]; table files under <warehouse>/<ns>/<name-uuid>/ */
+    wr_store *store;           /* where files are; borrowed. NULL: local files only */
+    const wr_rest_options *rest; /* the catalog, NULL = the SQLite file, which otherwise holds the pipeline's progress alone */
     const char *index_dir;     /* key index runs: a cache */
     int format_version;        /* 3 (default) or 2; per table at creation */
     bool show_loads;           /* a table whose main never had content shows what its load has so far */
@@ -147,9 +150,15 @@ wr_code wr_table_get_health(wr_table *t, wr_table_health *ret_health, wr_err *er
 
 /* Read-only view of a catalog, from any process, while another one writes. Lists all tables of the catalog (those of other writers too). */
 typedef struct wr_lake_view wr_lake_view;
-wr_code wr_lake_view_open(const char *catalog_path, wr_lake_view **ret_view, wr_err *err);
+typedef struct wr_lake_view_options { /* as in wr_lake_options */
+    const char *catalog_path;
+    wr_store *store;
+    const wr_rest_options *rest;
+} wr_lake_view_options;
+wr_code wr_lake_view_open(const wr_lake_view_options *opts, wr_lake_view **ret_view, wr_err *err);
 void wr_lake_view_close(wr_lake_view *v);
 /* Tables as SQL sees them; valid until close. */
+wr_sql_opener wr_lake_view_opener(wr_lake_view *v); /* for their files; what is opened stays so until the view is closed */
 wr_code wr_lake_view_tables(wr_lake_view *v, const wr_sql_table **ret_tables, const wr_table_health **ret_health, int *ret_n, wr_err *err);
 
 #endif
