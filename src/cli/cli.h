@@ -10,9 +10,10 @@
 enum { EXIT_FINE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_TIMEOUT = 4 };
 
 typedef struct wr_config wr_config;
-/* Reads and understands a weir.yaml. Relative paths are relative to the file's folder. Messages name file, line and key. The password is fetched from where
- * the file says unless need_password is false. */
-wr_code wr_config_load(const char *path, bool need_password, wr_config **ret_config, wr_err *err);
+/* Reads and understands a weir.yaml. Relative paths are relative to the file's folder. Messages name file, line and key. Secrets that are needed are fetched from where
+ * the file says. */
+typedef enum wr_need { WR_NEED_NOTHING = 0, WR_NEED_SOURCE = 1, WR_NEED_LAKE = 2, WR_NEED_ALL = 3 } wr_need; /* whose secrets are fetched */
+wr_code wr_config_load(const char *path, wr_need need, wr_config **ret_config, wr_err *err);
 /* From memory, for the fuzzer; nothing outside is touched. */
 wr_code wr_config_parse(const char *text, size_t n, const char *path, wr_config **ret_config, wr_err *err);
 void wr_config_free(wr_config *c);

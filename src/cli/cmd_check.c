@@ -1,6 +1,7 @@
 /* weir check */
 #include <cjson/cJSON.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +9,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "weir/base/clock.h"
 #include "weir/base/mem.h"
 #include "weir/io.h"
 
@@ -63,20 +65,43 @@ static void check_folder(report *r, const char *id, const char *path) {
     }
 }
 
+/* Writes, reads and removes an object where tables will be. */
+static wr_code try_warehouse(wr_store *s, const char *warehouse, wr_err *err) {
+    WR_AUTO char *uri = wr_asprintf("%s/weir-check-%d-%" PRId64, warehouse, (int)getpid(), wr_now_us());
+    WR_AUTO_BUF wr_buf back = WR_BUF_INIT;
+    wr_store_object o = {uri, wr_slice_str("weir check")};
+    if (!uri) return wr_nomem(err, "object name", 256);
+    WR_TRY(wr_store_put(s, &o, 1, err));
+    wr_code rc = wr_store_get(s, uri, 64, &back, err);
+    const char *uris[1] = {uri};
+    return rc == WR_OK ? wr_store_remove(s, uris, 1, err) : rc;
+}
+
+static void check_catalog(report *r, const wr_pipeline_options *o, wr_store *store) {
+    wr_err err = WR_ERR_INIT;
+    WR_AUTO char *catalog = wr_path_join(o->home, "catalog.db");
+    wr_lake_view *v = NULL;
+    const wr_sql_table *t;
+    const wr_table_health *h;
+    int n;
+    if (!catalog || (!o->rest && !wr_file_exists(catalog))) return;
+    if (wr_lake_view_open(&(wr_lake_view_options){.catalog_path = catalog, .store = store, .rest = o->rest}, &v, &err) != WR_OK || wr_lake_view_tables(v, &t, &h, &n, &err) != WR_OK)
+        keep_error(r, "catalog", &err);
+    wr_lake_view_close(v);
+}
+
 static void check_lake(report *r, const wr_pipeline_options *o) {
     wr_err err = WR_ERR_INIT;
-    WR_AUTO char *wh = o->warehouse ? wr_strdup(o->warehouse) : wr_path_join(o->home, "warehouse");
-    WR_AUTO char *catalog = wr_path_join(o->home, "catalog.db");
+    wr_store *store = NULL;
+    WR_AUTO char *said = o->warehouse ? wr_strdup(o->warehouse) : wr_path_join(o->home, "warehouse"), *wh = NULL;
     check_folder(r, "home", o->home);
-    if (wh) check_folder(r, "warehouse", wh);
-    if (catalog && wr_file_exists(catalog)) {
-        wr_lake_view *v = NULL;
-        const wr_sql_table *t;
-        const wr_table_health *h;
-        int n;
-        if (wr_lake_view_open(&(wr_lake_view_options){.catalog_path = catalog}, &v, &err) != WR_OK || wr_lake_view_tables(v, &t, &h, &n, &err) != WR_OK) keep_error(r, "catalog", &err);
-        wr_lake_view_close(v);
-    }
+    if (!said || wr_uri_canonical(said, &wh, &err) != WR_OK) return keep_error(r, "warehouse", &err);
+    if (!o->s3) check_folder(r, "warehouse", wh);
+    wr_code rc = wr_pipeline_store(o, &store, &err);
+    if (rc == WR_OK && o->s3) rc = try_warehouse(store, wh, &err);
+    if (rc != WR_OK) keep_error(r, "warehouse", &err);
+    if (rc == WR_OK) check_catalog(r, o, store);
+    wr_store_close(store);
 }
 
 static int by_severity(const void *a, const void *b) { return (int)((const wr_finding *)a)->severity - (int)((const wr_finding *)b)->severity; }
@@ -116,7 +141,7 @@ static void print_json(const report *r) {
 int wr_cmd_check(const wr_args *a) {
     wr_err err = WR_ERR_INIT;
     wr_config *c;
-    if (wr_config_load(a->config, true, &c, &err) != WR_OK) return wr_cli_fail(&err);
+    if (wr_config_load(a->config, WR_NEED_ALL, &c, &err) != WR_OK) return wr_cli_fail(&err);
     report r = {.json = a->json};
     wr_code rc = wr_pipeline_check(wr_config_options(c), keep, &r, &err);
     if (rc != WR_OK) keep_error(&r, rc == WR_E_CONFIG ? "transform" : "source", &err);

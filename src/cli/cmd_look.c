@@ -64,7 +64,7 @@ static int wait_for(const wr_pipeline_options *o, const wr_pos *target, double t
 int wr_cmd_wait(const wr_args *a) {
     wr_err err = WR_ERR_INIT;
     wr_config *c;
-    if (wr_config_load(a->config, true, &c, &err) != WR_OK) return wr_cli_fail(&err);
+    if (wr_config_load(a->config, WR_NEED_SOURCE, &c, &err) != WR_OK) return wr_cli_fail(&err);
     const wr_pipeline_options *o = wr_config_options(c);
     wr_source *s;
     wr_pos target = {0};
@@ -128,7 +128,7 @@ static void print_status(const cJSON *o, const wr_status_file *s) {
 int wr_cmd_status(const wr_args *a) {
     wr_err err = WR_ERR_INIT;
     wr_config *c;
-    if (wr_config_load(a->config, false, &c, &err) != WR_OK) return wr_cli_fail(&err);
+    if (wr_config_load(a->config, WR_NEED_NOTHING, &c, &err) != WR_OK) return wr_cli_fail(&err);
     wr_status_file s = {0};
     wr_code rc = wr_status_read(wr_config_options(c)->home, &s, &err);
     if (rc == WR_E_NOTFOUND) {
@@ -153,7 +153,7 @@ int wr_cmd_status(const wr_args *a) {
 }
 
 /* ------------------------------------------------------------------ tables, sql */
-static wr_code open_view(const wr_config *c, wr_lake_view **ret, wr_err *err) {
+static wr_code open_view(const wr_config *c, wr_store **ret_store, wr_lake_view **ret, wr_err *err) {
     const wr_pipeline_options *o = wr_config_options(c);
     WR_AUTO char *catalog = wr_path_join(o->home, "catalog.db");
     if (!catalog) return wr_nomem(err, "path", 256);
@@ -161,7 +161,8 @@ static wr_code open_view(const wr_config *c, wr_lake_view **ret, wr_err *err) {
         wr_fail(err, WR_E_NOTFOUND, WR_RETRY_NO, "there is no lake yet: %s does not exist", catalog);
         return wr_err_cure(err, "start the pipeline: weir sync -c FILE");
     }
-    return wr_lake_view_open(&(wr_lake_view_options){.catalog_path = catalog}, ret, err);
+    WR_TRY(wr_pipeline_store(o, ret_store, err));
+    return wr_lake_view_open(&(wr_lake_view_options){.catalog_path = catalog, .store = *ret_store, .rest = o->rest}, ret, err);
 }
 
 static bool table_matches(const wr_table_health *h, const char *want) {
@@ -209,18 +210,20 @@ static void print_table(const wr_table_health *h, const wr_schema *s, bool json,
 int wr_cmd_tables(const wr_args *a) {
     wr_err err = WR_ERR_INIT;
     wr_config *c;
-    if (wr_config_load(a->config, false, &c, &err) != WR_OK) return wr_cli_fail(&err);
+    if (wr_config_load(a->config, WR_NEED_LAKE, &c, &err) != WR_OK) return wr_cli_fail(&err);
+    wr_store *store = NULL;
     wr_lake_view *v = NULL;
     const wr_sql_table *t;
     const wr_table_health *h;
     int n = 0, shown = 0;
-    wr_code rc = open_view(c, &v, &err);
+    wr_code rc = open_view(c, &store, &v, &err);
     if (rc == WR_OK) rc = wr_lake_view_tables(v, &t, &h, &n, &err);
     if (rc == WR_OK && !a->json) printf("%12s %8s %10s %10s %8s %9s  %-24s %s\n", "ROWS", "FILES", "SIZE", "DELETED", "DELFILES", "SNAPSHOTS", "COMMITTED", "TABLE");
     for (int i = 0; rc == WR_OK && i < n; i++)
         if (table_matches(&h[i], a->nwords ? a->words[0] : NULL)) print_table(&h[i], t[i].schema, a->json, a->nwords > 0), shown++;
     if (rc == WR_OK && a->nwords && !shown) rc = wr_fail(&err, WR_E_NOTFOUND, WR_RETRY_NO, "the lake has no table %s", a->words[0]);
     wr_lake_view_close(v);
+    wr_store_close(store);
     wr_config_free(c);
     return rc == WR_OK ? EXIT_FINE : (wr_cli_fail(&err), EXIT_FAILED);
 }
@@ -313,7 +316,8 @@ static wr_code on_row(void *ctx, int n, const char *const *v, wr_err *err) {
 int wr_cmd_sql(const wr_args *a) {
     wr_err err = WR_ERR_INIT;
     wr_config *c;
-    if (wr_config_load(a->config, false, &c, &err) != WR_OK) return wr_cli_fail(&err);
+    if (wr_config_load(a->config, WR_NEED_LAKE, &c, &err) != WR_OK) return wr_cli_fail(&err);
+    wr_store *store = NULL;
     wr_lake_view *v = NULL;
     wr_engine *e = NULL;
     const wr_sql_table *t;
@@ -322,7 +326,7 @@ int wr_cmd_sql(const wr_args *a) {
     sheet s = {.json = a->json, .csv = a->csv};
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     wr_engine_options eo = {.memory_bytes = 1u << 30, .threads = cores > 1 ? (int)cores : 1};
-    wr_code rc = open_view(c, &v, &err);
+    wr_code rc = open_view(c, &store, &v, &err);
     if (rc == WR_OK) rc = wr_lake_view_tables(v, &t, &h, &n, &err);
     if (rc == WR_OK) rc = wr_engine_open(&eo, &e, &err);
     if (rc == WR_OK) rc = wr_engine_sql(e, t, n, wr_lake_view_opener(v), a->words[0], on_columns, on_row, &s, &err);
@@ -331,6 +335,7 @@ int wr_cmd_sql(const wr_args *a) {
     wr_free(s.names), wr_free(s.width);
     wr_engine_close(e);
     wr_lake_view_close(v);
+    wr_store_close(store);
     wr_config_free(c);
     return rc == WR_OK ? EXIT_FINE : (wr_cli_fail(&err), EXIT_FAILED);
 }

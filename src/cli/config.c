@@ -12,17 +12,27 @@
 #include "weir/base/mem.h"
 #include "weir/io.h"
 
+/* A text that must not stand in the file: where it comes from, and what it is once it was fetched. */
+typedef struct secret {
+    char *env, *file, *command;
+    char *value;
+} secret;
+
 struct wr_config {
     char *path, *dir;
-    char *name, *home, *url, *password_env, *password_file, *password_command, *tls_ca, *warehouse;
-    char *user, *host, *password;
+    char *name, *home, *url, *tls_ca, *warehouse;
+    char *user, *host;
+    secret password, s3_access, s3_secret, s3_session, rest_token, rest_credential;
+    char *s3_endpoint, *s3_region, *s3_ca, *rest_uri, *rest_warehouse, *rest_server, *rest_scope, *rest_ca;
     int port;
-    uint64_t tls, zero_date, time_as, on_drop, type_change, rowless, visible, rows_per_second, parallel, catalog, format_version, commit_every, commit_bytes, server_id, queue_bytes;
+    uint64_t tls, zero_date, time_as, on_drop, type_change, rowless, visible, rows_per_second, parallel, catalog, format_version, commit_every, commit_bytes, server_id, queue_bytes, path_style, cache_bytes;
     char **capture; int ncapture;
     char **exclude; int nexclude;
     wr_merge_rule *merge; int nmerge;
     wr_rule *rules; int nrules;
     char *functions, *mask_key_env, *functions_text, *mask_key;
+    wr_s3_options s3;
+    wr_rest_options rest;
     wr_pipeline_options o;
 };
 
@@ -36,13 +46,16 @@ typedef struct key {
 } key;
 #define AT(f) offsetof(struct wr_config, f)
 
+#define SECRET(name, f, what)                                                                                          \
+    {name "_env", T_TEXT, AT(f.env), NULL, "environment variable that holds " what},                                   \
+    {name "_file", T_TEXT, AT(f.file), NULL, "file whose first line is " what},                                        \
+    {name "_command", T_TEXT, AT(f.command), NULL, "command whose first output line is " what}
+
 static const key keys[] = {
     {"name", T_TEXT, AT(name), NULL, "the pipeline's name"},
     {"home", T_TEXT, AT(home), NULL, "folder of state.db, queue/, catalog.db, warehouse/"},
     {"source.url", T_TEXT, AT(url), NULL, "mysql://user@host:port, without a password"},
-    {"source.password_env", T_TEXT, AT(password_env), NULL, "environment variable that holds the password"},
-    {"source.password_file", T_TEXT, AT(password_file), NULL, "file whose first line is the password"},
-    {"source.password_command", T_TEXT, AT(password_command), NULL, "command whose first output line is the password"},
+    SECRET("source.password", password, "the password"),
     {"source.tls", T_ENUM, AT(tls), "preferred|disabled|required|verify", "transport security"},
     {"source.tls_ca", T_TEXT, AT(tls_ca), NULL, "PEM file of the authorities to trust"},
     {"source.capture", T_LIST, AT(capture), NULL, "anchored regular expressions on db.table"},
@@ -62,7 +75,22 @@ static const key keys[] = {
     {"snapshot.parallel", T_UINT, AT(parallel), "1-64", "connections that read at once"},
     {"queue.bytes", T_BYTES, AT(queue_bytes), NULL, "disk the queue may use before capture waits"},
     {"lake.catalog", T_ENUM, AT(catalog), "sqlite|rest", "where tables are registered"},
-    {"lake.warehouse", T_TEXT, AT(warehouse), NULL, "folder of the tables' files"},
+    {"lake.warehouse", T_TEXT, AT(warehouse), NULL, "folder or s3://bucket/prefix of the tables' files"},
+    {"lake.rest.uri", T_TEXT, AT(rest_uri), NULL, "address of the REST catalog, without /v1"},
+    {"lake.rest.warehouse", T_TEXT, AT(rest_warehouse), NULL, "the catalog's own name of the warehouse"},
+    SECRET("lake.rest.token", rest_token, "a bearer token"),
+    SECRET("lake.rest.credential", rest_credential, "OAuth2 client credentials, id:secret"),
+    {"lake.rest.oauth2_server_uri", T_TEXT, AT(rest_server), NULL, "where tokens are asked for"},
+    {"lake.rest.scope", T_TEXT, AT(rest_scope), NULL, "OAuth2 scope"},
+    {"lake.rest.ca", T_TEXT, AT(rest_ca), NULL, "PEM file of the authorities to trust"},
+    {"lake.s3.endpoint", T_TEXT, AT(s3_endpoint), NULL, "address of the S3 service"},
+    {"lake.s3.region", T_TEXT, AT(s3_region), NULL, "region in signatures"},
+    {"lake.s3.path_style", T_ENUM, AT(path_style), "false|true", "bucket in the path instead of the host's name"},
+    SECRET("lake.s3.access_key", s3_access, "the access key"),
+    SECRET("lake.s3.secret_key", s3_secret, "the secret key"),
+    SECRET("lake.s3.session_token", s3_session, "the session token"),
+    {"lake.s3.ca", T_TEXT, AT(s3_ca), NULL, "PEM file of the authorities to trust"},
+    {"lake.s3.cache", T_BYTES, AT(cache_bytes), NULL, "disk for copies of objects"},
     {"lake.format_version", T_UINT, AT(format_version), "2-3", "Iceberg format of new tables"},
     {"lake.commit.every", T_DURATION, AT(commit_every), NULL, "time between commits"},
     {"lake.commit.bytes", T_BYTES, AT(commit_bytes), NULL, "memory of waiting rows that forces a commit"},
@@ -361,39 +389,62 @@ static wr_code first_line(wr_buf *b, char **ret, wr_err *err) {
     return *ret ? WR_OK : wr_nomem(err, "password", n);
 }
 
-static wr_code run_command(const char *cmd, wr_buf *out, wr_err *err) {
+static wr_code run_command(const char *cmd, const char *name, wr_buf *out, wr_err *err) {
     FILE *f = popen(cmd, "re");
-    if (!f) return wr_fail(err, WR_E_CONFIG, WR_RETRY_NO, "source.password_command cannot be started");
+    if (!f) return wr_fail(err, WR_E_CONFIG, WR_RETRY_NO, "%s_command cannot be started", name);
     char buf[4096];
     size_t n;
     while ((n = fread(buf, 1, sizeof buf, f)) > 0 && out->n < 65536) wr_buf_put(out, buf, n);
     explicit_bzero(buf, sizeof buf);
     int rc = pclose(f);
-    if (rc != 0) return wr_fail(err, WR_E_CONFIG, WR_RETRY_NO, "source.password_command ended with status %d", WIFEXITED(rc) ? WEXITSTATUS(rc) : 128);
-    return wr_buf_check(out, "password", err);
+    if (rc != 0) return wr_fail(err, WR_E_CONFIG, WR_RETRY_NO, "%s_command ended with status %d", name, WIFEXITED(rc) ? WEXITSTATUS(rc) : 128);
+    return wr_buf_check(out, name, err);
+}
+
+/* fallback: an environment variable that is looked at when nothing is said; NULL = none. The value stays NULL when there is none. */
+static wr_code fetch(secret *x, const char *name, const char *fallback, wr_err *err) {
+    WR_AUTO_BUF wr_buf b = WR_BUF_INIT;
+    if (x->env || (fallback && !x->file && !x->command)) {
+        const char *v = getenv(x->env ? x->env : fallback);
+        if (!v && x->env) {
+            wr_fail(err, WR_E_CONFIG, WR_RETRY_NO, "environment variable %s, named by %s_env, is not set", x->env, name);
+            return wr_err_cure(err, "export %s=... before starting weir", x->env);
+        }
+        return !v || (x->value = wr_strdup(v)) ? WR_OK : wr_nomem(err, name, 64);
+    }
+    if (x->file) {
+        if (wr_file_get(x->file, 65536, &b, err) != WR_OK) return err->code = WR_E_CONFIG, wr_err_in(err, "%s_file", name);
+        return first_line(&b, &x->value, err);
+    }
+    if (!x->command) return WR_OK;
+    WR_TRY(run_command(x->command, name, &b, err));
+    return first_line(&b, &x->value, err);
 }
 
 static wr_code fetch_password(wr_config *c, wr_err *err) {
-    WR_AUTO_BUF wr_buf b = WR_BUF_INIT;
-    if (c->password_env) {
-        const char *v = getenv(c->password_env);
-        if (!v) {
-            wr_fail(err, WR_E_CONFIG, WR_RETRY_NO, "environment variable %s, named by source.password_env, is not set", c->password_env);
-            return wr_err_cure(err, "export %s=... before starting weir", c->password_env);
+    WR_TRY(fetch(&c->password, "source.password", NULL, err));
+    if (!c->password.value && !(c->password.value = wr_strdup(""))) return wr_nomem(err, "password", 1);
+    c->o.source.password = c->password.value;
+    return WR_OK;
+}
+
+static wr_code fetch_lake(wr_config *c, wr_err *err) {
+    if (c->o.s3) {
+        WR_TRY(fetch(&c->s3_access, "lake.s3.access_key", "AWS_ACCESS_KEY_ID", err));
+        WR_TRY(fetch(&c->s3_secret, "lake.s3.secret_key", "AWS_SECRET_ACCESS_KEY", err));
+        WR_TRY(fetch(&c->s3_session, "lake.s3.session_token", "AWS_SESSION_TOKEN", err));
+        if (!c->s3_access.value != !c->s3_secret.value) {
+            wr_fail(err, WR_E_CONFIG, WR_RETRY_NO, "%s: S3 has %s key and no %s key", c->path, c->s3_access.value ? "an access" : "a secret", c->s3_access.value ? "secret" : "access");
+            return wr_err_cure(err, "give both with lake.s3.access_key_env and lake.s3.secret_key_env (or _file, _command), or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY");
         }
-        c->password = wr_strdup(v);
-        return c->password ? WR_OK : wr_nomem(err, "password", 64);
+        c->s3.credentials = (wr_s3_credentials){c->s3_access.value, c->s3_secret.value, c->s3_session.value};
     }
-    if (c->password_file) {
-        if (wr_file_get(c->password_file, 65536, &b, err) != WR_OK) return err->code = WR_E_CONFIG, wr_err_in(err, "source.password_file");
-        return first_line(&b, &c->password, err);
+    if (c->o.rest) {
+        WR_TRY(fetch(&c->rest_token, "lake.rest.token", NULL, err));
+        WR_TRY(fetch(&c->rest_credential, "lake.rest.credential", NULL, err));
+        c->rest.token = c->rest_token.value, c->rest.credential = c->rest_credential.value;
     }
-    if (c->password_command) {
-        WR_TRY(run_command(c->password_command, &b, err));
-        return first_line(&b, &c->password, err);
-    }
-    c->password = wr_strdup("");
-    return c->password ? WR_OK : wr_nomem(err, "password", 1);
+    return WR_OK;
 }
 
 /* What lies outside the file and is no secret of the source's: functions and the key of masks. */
@@ -405,23 +456,46 @@ static wr_code fetch_transform(wr_config *c, wr_err *err) {
         c->functions_text = wr_strndup((const char *)b.p, b.n);
         if (!c->functions_text) return wr_nomem(err, "functions", b.n);
     }
-    const char *secret = c->mask_key_env ? getenv(c->mask_key_env) : NULL;
-    if (c->mask_key_env && (!secret || !*secret)) {
+    const char *mask_key = c->mask_key_env ? getenv(c->mask_key_env) : NULL;
+    if (c->mask_key_env && (!mask_key || !*mask_key)) {
         wr_fail(err, WR_E_CONFIG, WR_RETRY_NO, "environment variable %s, named by transform.mask_key_env, is not set", c->mask_key_env);
         return wr_err_cure(err, "export %s=... before starting weir, always the same: another key means other hashes, and the masked tables are read again", c->mask_key_env);
     }
-    if (secret && !(c->mask_key = wr_strdup(secret))) return wr_nomem(err, "mask key", 64);
+    if (mask_key && !(c->mask_key = wr_strdup(mask_key))) return wr_nomem(err, "mask key", 64);
     c->o.transform.functions = c->functions_text;
     c->o.transform.mask_key = c->mask_key;
     return WR_OK;
 }
 
 /* ------------------------------------------------------------------ the whole */
-static wr_code refuse_unbuilt(const wr_config *c, wr_err *err) {
-    const char *what = c->catalog == 1 ? "lake.catalog: rest" : NULL;
-    if (!what) return WR_OK;
-    wr_fail(err, WR_E_CONFIG, WR_RETRY_NO, "%s: %s is not built yet", c->path, what);
-    return wr_err_cure(err, "leave the key out");
+static wr_code check_secret(const wr_config *c, const secret *x, const char *name, wr_err *err) {
+    if ((x->env != NULL) + (x->file != NULL) + (x->command != NULL) <= 1) return WR_OK;
+    return wr_fail(err, WR_E_CONFIG, WR_RETRY_NO, "%s: only one of %s_env, %s_file and %s_command may be given", c->path, name, name, name);
+}
+
+static bool is_uri(const char *place) { return strstr(place, "://") != NULL; }
+
+static wr_code assemble_lake(wr_config *c, wr_err *err) {
+    bool s3 = c->warehouse && !strncmp(c->warehouse, "s3", 2) && is_uri(c->warehouse), rest = c->catalog == 1;
+    if (c->warehouse && is_uri(c->warehouse) && !s3 && strncmp(c->warehouse, "file://", 7)) {
+        wr_fail(err, WR_E_CONFIG, WR_RETRY_NO, "%s: lake.warehouse: %s is in a store that Weir cannot reach", c->path, c->warehouse);
+        return wr_err_cure(err, "a folder, or s3://bucket/prefix");
+    }
+    if (rest && !c->rest_uri) {
+        wr_fail(err, WR_E_CONFIG, WR_RETRY_NO, "%s: lake.catalog: rest needs lake.rest.uri", c->path);
+        return wr_err_cure(err, "lake: {catalog: rest, rest: {uri: http://host:8181}, warehouse: s3://bucket/prefix}");
+    }
+    if (!rest && c->rest_uri) return wr_fail(err, WR_E_CONFIG, WR_RETRY_NO, "%s: lake.rest is given, and lake.catalog is not rest", c->path);
+    if (!s3 && (c->s3_endpoint || c->s3_region)) return wr_fail(err, WR_E_CONFIG, WR_RETRY_NO, "%s: lake.s3 is given, and lake.warehouse is no s3:// address", c->path);
+    if ((c->rest_token.env || c->rest_token.file || c->rest_token.command) && (c->rest_credential.env || c->rest_credential.file || c->rest_credential.command))
+        return wr_fail(err, WR_E_CONFIG, WR_RETRY_NO, "%s: lake.rest.token and lake.rest.credential: only one of them may be given", c->path);
+    WR_TRY(absolute(c, &c->s3_ca, err));
+    WR_TRY(absolute(c, &c->rest_ca, err));
+    c->s3 = (wr_s3_options){.endpoint = c->s3_endpoint, .region = c->s3_region, .path_style = c->path_style == 1, .ca_file = c->s3_ca};
+    c->rest = (wr_rest_options){.uri = c->rest_uri, .warehouse = c->rest_warehouse, .oauth2_server_uri = c->rest_server, .scope = c->rest_scope, .ca_file = c->rest_ca};
+    if (s3) c->o.s3 = &c->s3;
+    if (rest) c->o.rest = &c->rest;
+    return WR_OK;
 }
 
 static wr_code assemble(wr_config *c, wr_err *err) {
@@ -431,24 +505,25 @@ static wr_code assemble(wr_config *c, wr_err *err) {
         wr_fail(err, WR_E_CONFIG, WR_RETRY_NO, "%s: source.capture is missing: it says which tables to copy", c->path);
         return wr_err_cure(err, "for all tables of database shop: capture: ['shop\\..*']");
     }
-    if ((c->password_env != NULL) + (c->password_file != NULL) + (c->password_command != NULL) > 1)
-        return wr_fail(err, WR_E_CONFIG, WR_RETRY_NO, "%s: only one of source.password_env, password_file and password_command may be given", c->path);
-    WR_TRY(refuse_unbuilt(c, err));
+    struct { secret *x; const char *name; } secrets[] = {{&c->password, "source.password"}, {&c->s3_access, "lake.s3.access_key"}, {&c->s3_secret, "lake.s3.secret_key"}, {&c->s3_session, "lake.s3.session_token"}, {&c->rest_token, "lake.rest.token"}, {&c->rest_credential, "lake.rest.credential"}};
+    for (size_t i = 0; i < sizeof secrets / sizeof *secrets; i++) {
+        WR_TRY(check_secret(c, secrets[i].x, secrets[i].name, err));
+        WR_TRY(absolute(c, &secrets[i].x->file, err));
+    }
     WR_TRY(parse_url(c, err));
     WR_TRY(absolute(c, &c->home, err));
-    WR_TRY(absolute(c, &c->warehouse, err));
-    WR_TRY(absolute(c, &c->password_file, err));
+    if (c->warehouse && !is_uri(c->warehouse)) WR_TRY(absolute(c, &c->warehouse, err));
     WR_TRY(absolute(c, &c->tls_ca, err));
     WR_TRY(absolute(c, &c->functions, err));
     c->o = (wr_pipeline_options){
         .name = c->name, .home = c->home, .merge = c->merge, .nmerge = c->nmerge, .transform = {.rules = c->rules, .nrules = c->nrules}, .on_drop = (wr_on_drop)c->on_drop, .visible_early = c->visible == 1, .on_type = (wr_on_type)c->type_change, .on_rowless = (wr_on_rowless)c->rowless,
         .snapshot_parallel = (int)c->parallel, .warehouse = c->warehouse, .format_version = (int)c->format_version, .commit_every_us = (int64_t)c->commit_every,
-        .commit_bytes = c->commit_bytes, .queue = {.max_bytes = c->queue_bytes},
+        .commit_bytes = c->commit_bytes, .cache_bytes = c->cache_bytes, .queue = {.max_bytes = c->queue_bytes},
         .source = {.host = c->host, .user = c->user, .port = c->port, .tls = (wr_tls)c->tls, .tls_ca = c->tls_ca, .capture = (const char *const *)c->capture, .ncapture = c->ncapture,
                    .exclude = (const char *const *)c->exclude, .nexclude = c->nexclude, .zero_date = (wr_zero_date)c->zero_date, .time_as = (wr_time_as)c->time_as,
                    .server_id = (uint32_t)c->server_id, .pipeline_name = c->name, .snapshot_rows_per_second = c->rows_per_second},
     };
-    return WR_OK;
+    return assemble_lake(c, err);
 }
 
 wr_code wr_config_parse(const char *text, size_t n, const char *path, wr_config **ret, wr_err *err) {
@@ -478,7 +553,7 @@ wr_code wr_config_parse(const char *text, size_t n, const char *path, wr_config 
     return WR_OK;
 }
 
-wr_code wr_config_load(const char *path, bool need_password, wr_config **ret, wr_err *err) {
+wr_code wr_config_load(const char *path, wr_need need, wr_config **ret, wr_err *err) {
     WR_AUTO_BUF wr_buf b = WR_BUF_INIT;
     if (wr_file_get(path, 1 << 20, &b, err) != WR_OK) {
         err->code = WR_E_CONFIG;
@@ -486,10 +561,10 @@ wr_code wr_config_load(const char *path, bool need_password, wr_config **ret, wr
     }
     wr_config *c;
     WR_TRY(wr_config_parse((const char *)b.p, b.n, path, &c, err));
-    wr_code rc = need_password ? fetch_password(c, err) : WR_OK;
-    if (rc == WR_OK && need_password) rc = fetch_transform(c, err);
+    wr_code rc = need & WR_NEED_SOURCE ? fetch_password(c, err) : WR_OK;
+    if (rc == WR_OK && need & WR_NEED_SOURCE) rc = fetch_transform(c, err);
+    if (rc == WR_OK && need & WR_NEED_LAKE) rc = fetch_lake(c, err);
     if (rc != WR_OK) return wr_config_free(c), rc;
-    c->o.source.password = c->password;
     *ret = c;
     return WR_OK;
 }
@@ -506,10 +581,15 @@ static void free_pairs(const wr_pair *p, int n) {
 
 void wr_config_free(wr_config *c) {
     if (!c) return;
-    char **texts[] = {&c->path, &c->dir, &c->name, &c->home, &c->url, &c->password_env, &c->password_file, &c->password_command, &c->tls_ca, &c->warehouse, &c->user, &c->host, &c->functions, &c->mask_key_env, &c->functions_text};
+    secret *secrets[] = {&c->password, &c->s3_access, &c->s3_secret, &c->s3_session, &c->rest_token, &c->rest_credential};
+    for (size_t i = 0; i < sizeof secrets / sizeof *secrets; i++) {
+        wr_free(secrets[i]->env), wr_free(secrets[i]->file), wr_free(secrets[i]->command);
+        if (secrets[i]->value) explicit_bzero(secrets[i]->value, strlen(secrets[i]->value));
+        wr_free(secrets[i]->value);
+    }
+    char **texts[] = {&c->s3_endpoint, &c->s3_region, &c->s3_ca, &c->rest_uri, &c->rest_warehouse, &c->rest_server, &c->rest_scope, &c->rest_ca,
+                      &c->path, &c->dir, &c->name, &c->home, &c->url, &c->tls_ca, &c->warehouse, &c->user, &c->host, &c->functions, &c->mask_key_env, &c->functions_text};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) wr_free(*texts[i]);
-    if (c->password) explicit_bzero(c->password, strlen(c->password));
-    wr_free(c->password);
     free_list(c->capture, c->ncapture);
     free_list(c->exclude, c->nexclude);
     for (int i = 0; i < c->nmerge; i++) wr_free((char *)c->merge[i].from), wr_free((char *)c->merge[i].to);

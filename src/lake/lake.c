@@ -55,6 +55,8 @@ static wr_code add_ours(wr_lake *l, const char *ns, const char *name, wr_ice_tab
     wr_table *t = new_table(l, id, ns, name);
     if (!t) return wr_ice_table_free(ice), wr_nomem(err, "table", sizeof *t);
     t->ice = ice;
+    const char *held = wr_ice_property(ice, "weir.offset");
+    t->held = held ? strtoull(held, NULL, 10) : 0;
     int64_t head = wr_ice_ref(ice, WR_ICE_LOAD);
     const char *info = head >= 0 ? wr_ice_summary(ice, head, "weir.load") : NULL;
     t->loading = head >= 0;

@@ -307,7 +307,8 @@ static wr_code replace_rows(wr_table *t, wr_apply_mode mode, wr_op op, wr_slice 
     return rc;
 }
 
-wr_code wr_table_apply(wr_table *t, wr_apply_mode mode, wr_op op, wr_slice before, wr_slice after, wr_err *err) {
+wr_code wr_table_apply(wr_table *t, uint64_t offset, wr_apply_mode mode, wr_op op, wr_slice before, wr_slice after, wr_err *err) {
+    if (offset && offset <= t->held) return WR_OK;
     if (!t->opened) WR_TRY(wr_table_open_files(t, err));
     t->replace = false;
     wr_code rc = replace_rows(t, mode, op, before, after, err);

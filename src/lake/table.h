@@ -32,6 +32,7 @@ struct wr_table {
     wr_schema *schema; /* of the rows it takes now */
     wr_key_plan *plan;
     bool opened; /* files and index are loaded */
+    uint64_t held; /* queue offset that it had when the lake was opened: what it holds is not applied again */
 
     /* live content: @thread applying thread; while a load runs, under catalog_lock (opening: load_lock) */
     wr_data_file *files; /* by file number */

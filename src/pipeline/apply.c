@@ -527,7 +527,7 @@ static wr_code on_ddl(wr_pipeline *p, const wr_queue_record *rec, wr_err *err) {
         default: rc = wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "schema event of unknown kind %u", d.kind);
         }
     }
-    if (!hidden) p->in_tx = true;
+    if (!hidden) p->in_tx = p->tx_has_ddl = true;
     if (rc != WR_OK) wr_err_in(err, "applying to %s.%s: %.120s", d.db, d.name, d.why ? d.why : "schema change");
     else if (!hidden) wr_log(WR_LOG_INFO, "%s.%s: %.200s", d.db, d.name, d.why ? d.why : "new table");
     wr_ddl_clear(&d);
@@ -616,6 +616,8 @@ static wr_code on_end(wr_pipeline *p, const wr_queue_record *rec, const wr_pos *
     WR_TRY(publish_replayed(p, &now, err));
     now |= wr_mono_us() >= p->next_commit_us || wr_lake_pending_bytes(p->lake) > p->o.commit_bytes;
     now |= until && wr_pos_cmp(&p->pos, until) >= 0;
+    now |= p->tx_has_ddl && p->o.rest; /* tables that move one by one can be met ahead of others by rows (wr_table_apply), not by schema changes */
+    p->tx_has_ddl = false;
     if (now) WR_TRY(wr_apply_commit(p, err));
     if (p->load_wanted) WR_TRY(load(p, err));
     return now ? load_due(p, false, err) : WR_OK;
@@ -662,9 +664,9 @@ static wr_code restore_target(wr_pipeline *p, target *t, wr_err *err) {
 wr_code wr_apply_open(wr_pipeline *p, wr_err *err) {
     WR_AUTO char *catalog = wr_path_join(p->home, "catalog.db"), *index = wr_path_join(p->home, "index");
     if (!catalog || !index || !(p->members = wr_u64map_new())) return wr_nomem(err, "pipeline", 256);
-    wr_lake_options lo = {.pipeline = p->o.name, .catalog_path = catalog, .warehouse = p->warehouse, .index_dir = index, .format_version = p->o.format_version, .show_loads = p->o.visible_early};
+    wr_lake_options lo = {.pipeline = p->o.name, .catalog_path = catalog, .warehouse = p->warehouse, .index_dir = index, .store = p->store, .rest = p->o.rest, .format_version = p->o.format_version, .show_loads = p->o.visible_early};
     WR_TRY(wr_lake_open(&lo, p->state, p->engine, &p->lake, err));
-    p->load_wanted = p->in_tx = false;
+    p->load_wanted = p->in_tx = p->tx_has_ddl = false;
     p->peek_offset = 0;
     WR_TRY(wr_lake_progress(p->lake, &p->offset, &p->pos, &p->event_us, err));
     WR_TRY(wr_state_schema_load(p->state, p->offset, restore_member, p, err));

@@ -72,6 +72,7 @@ struct wr_pipeline {
     wr_state *state;
     wr_queue *queue;
     wr_engine *engine;
+    wr_store *store;
     wr_source *source;
     wr_routes *routes;
     wr_rules *rules;
@@ -85,6 +86,7 @@ struct wr_pipeline {
     wr_pos pos;                /* its end */
     int64_t event_us;
     bool in_tx;                /* records of an unfinished transaction were applied */
+    bool tx_has_ddl;           /* among them a schema event */
     bool load_wanted;          /* a target entered PHASE_LOAD in this transaction */
     int64_t next_commit_us;    /* monotonic */
     wr_buf row;                /* conversion scratch */

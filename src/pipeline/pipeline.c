@@ -48,6 +48,11 @@ static wr_code take_lock(const char *path, wr_lock **ret_lock, wr_err *err) {
     }
 }
 
+wr_code wr_pipeline_store(const wr_pipeline_options *o, wr_store **ret_store, wr_err *err) {
+    WR_AUTO char *cache = wr_path_join(o->home, "cache");
+    return cache ? wr_store_open(&(wr_store_options){.s3 = o->s3, .cache_dir = cache, .cache_bytes = o->cache_bytes}, ret_store, err) : no_such(err, "store");
+}
+
 wr_code wr_pipeline_open(const wr_pipeline_options *o, wr_pipeline **ret, wr_err *err) {
     wr_pipeline *p = wr_calloc(1, sizeof *p);
     if (!p) return no_such(err, "pipeline");
@@ -74,6 +79,7 @@ wr_code wr_pipeline_open(const wr_pipeline_options *o, wr_pipeline **ret, wr_err
     if (rc == WR_OK) rc = wr_decisions_open(p, err);
     if (rc == WR_OK) rc = wr_queue_open(queue, &o->queue, &p->queue, err);
     if (rc == WR_OK) rc = wr_engine_open(NULL, &p->engine, err);
+    if (rc == WR_OK) rc = wr_pipeline_store(o, &p->store, err);
     if (rc == WR_OK && o->transform.nrules) rc = wr_rules_new(p->engine, &o->transform, &p->rules, err);
     if (rc != WR_OK) return wr_pipeline_close(p), rc;
     *ret = p;
@@ -146,6 +152,7 @@ void wr_pipeline_close(wr_pipeline *p) {
     wr_state_close(p->state);
     wr_rules_free(p->rules);
     wr_engine_close(p->engine);
+    wr_store_close(p->store);
     wr_routes_free(p->routes);
     wr_lock_release(p->lock);
     wr_buf_free(&p->row), wr_buf_free(&p->row2), wr_buf_free(&p->enc);

@@ -87,19 +87,20 @@ static wr_code dead_letters(wr_pipeline *p, wr_err *err) {
     return rc;
 }
 
-static wr_code refuse(wr_pipeline *p, const member *m, wr_slice row, const wr_outcome *o, uint64_t offset, wr_err *err) {
+/* tx: the transaction whose change it is, 0 for rows of a load; at: the offset that the letter tells. */
+static wr_code refuse(wr_pipeline *p, const member *m, wr_slice row, const wr_outcome *o, uint64_t tx, uint64_t at, wr_err *err) {
     WR_TRY(dead_letters(p, err));
     wr_buf_clear(&p->row);
-    WR_TRY(wr_dead_letter_row(m->transform, row, o, offset, &p->row, err));
+    WR_TRY(wr_dead_letter_row(m->transform, row, o, at, &p->row, err));
     /* rows without a key are told apart by nothing: each is a dead letter of its own */
-    return wr_table_apply(p->dead_letters, m->schema->nkey ? WR_APPLY_REPLAY : WR_APPLY_ADD, WR_OP_INSERT, (wr_slice){0}, wr_buf_view(&p->row), err);
+    return wr_table_apply(p->dead_letters, tx, m->schema->nkey ? WR_APPLY_REPLAY : WR_APPLY_ADD, WR_OP_INSERT, (wr_slice){0}, wr_buf_view(&p->row), err);
 }
 
-static wr_code take_back(wr_pipeline *p, const member *m, wr_slice row, wr_err *err) {
+static wr_code take_back(wr_pipeline *p, const member *m, wr_slice row, uint64_t offset, wr_err *err) {
     if (!wr_shape_dead_letters(p)) return WR_OK;
     wr_buf_clear(&p->row);
     WR_TRY(wr_dead_letter_row(m->transform, row, NULL, 0, &p->row, err));
-    return wr_table_apply(p->dead_letters, WR_APPLY_REPLAY, WR_OP_DELETE, wr_buf_view(&p->row), (wr_slice){0}, err);
+    return wr_table_apply(p->dead_letters, offset, WR_APPLY_REPLAY, WR_OP_DELETE, wr_buf_view(&p->row), (wr_slice){0}, err);
 }
 
 wr_code wr_shape_forget_refused(wr_pipeline *p, const member *m, wr_err *err) {
@@ -118,19 +119,19 @@ static wr_code convert(const member *m, wr_slice *row, wr_buf *scratch, wr_err *
 }
 
 /* before and after: rows of m->shape, empty where there is none. */
-static wr_code apply(wr_pipeline *p, member *m, wr_apply_mode mode, wr_op op, wr_slice before, wr_slice after, wr_err *err) {
+static wr_code apply(wr_pipeline *p, member *m, uint64_t offset, wr_apply_mode mode, wr_op op, wr_slice before, wr_slice after, wr_err *err) {
     if (op != WR_OP_INSERT) WR_TRY(convert(m, &before, &p->row, err));
     if (op != WR_OP_DELETE) WR_TRY(convert(m, &after, &p->row2, err));
-    return wr_table_apply(m->target->table, mode, op, before, after, err);
+    return wr_table_apply(m->target->table, offset, mode, op, before, after, err);
 }
 
 /* One change of which it is known what became of both its rows. */
 static wr_code settle(wr_pipeline *p, member *m, const struct gathered *g, wr_slice source_before, wr_slice source_after, const wr_outcome *before, const wr_outcome *after, wr_err *err) {
     bool was = before && before->fate == WR_FATE_PASS, is = after && after->fate == WR_FATE_PASS;
-    if (before && before->fate == WR_FATE_REFUSED) WR_TRY(take_back(p, m, source_before, err));
-    if (after && after->fate == WR_FATE_REFUSED) WR_TRY(refuse(p, m, source_after, after, g->offset, err));
+    if (before && before->fate == WR_FATE_REFUSED) WR_TRY(take_back(p, m, source_before, g->offset, err));
+    if (after && after->fate == WR_FATE_REFUSED) WR_TRY(refuse(p, m, source_after, after, g->offset, g->offset, err));
     if (!was && !is) return WR_OK;
-    return apply(p, m, (wr_apply_mode)g->mode, was && is ? WR_OP_UPDATE : is ? WR_OP_INSERT : WR_OP_DELETE, was ? before->row : (wr_slice){0}, is ? after->row : (wr_slice){0}, err);
+    return apply(p, m, g->offset, (wr_apply_mode)g->mode, was && is ? WR_OP_UPDATE : is ? WR_OP_INSERT : WR_OP_DELETE, was ? before->row : (wr_slice){0}, is ? after->row : (wr_slice){0}, err);
 }
 
 static wr_code flush_member(wr_pipeline *p, member *m, wr_err *err) {
@@ -170,7 +171,7 @@ wr_code wr_shape_flush(wr_pipeline *p, wr_err *err) {
 }
 
 wr_code wr_shape_change(wr_pipeline *p, member *m, wr_apply_mode mode, const wr_change *c, uint64_t offset, wr_err *err) {
-    if (!m->transform) return apply(p, m, mode, (wr_op)c->op, c->before, c->after, err);
+    if (!m->transform) return apply(p, m, offset, mode, (wr_op)c->op, c->before, c->after, err);
     if (m->ngathered == m->gathered_cap) {
         uint32_t cap = m->gathered_cap ? m->gathered_cap * 2 : 16;
         struct gathered *g = wr_realloc(m->gathered, cap * sizeof *g);
@@ -208,7 +209,7 @@ static wr_code write(wr_shaper *s, wr_slice row, wr_err *err) {
 /* The applying thread waits for the loads; a lock stands in for it. Kept with the load's first commit that says it is complete: wr_load_run. */
 static wr_code refuse_loaded(wr_shaper *s, wr_slice row, const wr_outcome *o, wr_err *err) {
     pthread_mutex_lock(&s->p->progress_lock);
-    wr_code rc = refuse(s->p, s->m, row, o, s->p->offset, err);
+    wr_code rc = refuse(s->p, s->m, row, o, 0, s->p->offset, err);
     s->m->load_refused = true;
     pthread_mutex_unlock(&s->p->progress_lock);
     return rc;

@@ -81,7 +81,7 @@ int main(int argc, char **argv) {
             ingested += make_row(s, id, &seed, &row);
             make_row(s, id, &seed, &old); /* only its key matters */
             wr_op op = what < 6 ? WR_OP_INSERT : what < 9 ? WR_OP_UPDATE : WR_OP_DELETE;
-            must(wr_table_apply(t, WR_APPLY_REPLAY, op, op == WR_OP_INSERT ? (wr_slice){0} : wr_buf_view(&old), op == WR_OP_DELETE ? (wr_slice){0} : wr_buf_view(&row), &e), &e);
+            must(wr_table_apply(t, 0, WR_APPLY_REPLAY, op, op == WR_OP_INSERT ? (wr_slice){0} : wr_buf_view(&old), op == WR_OP_DELETE ? (wr_slice){0} : wr_buf_view(&row), &e), &e);
         }
         double began = wall_s();
         must(wr_lake_commit(lake, (uint64_t)c + 1, NULL, 0, &e), &e);

@@ -183,7 +183,7 @@ int main(int argc, char **argv) {
     c0 = cpu_s();
     for (uint64_t i = 0; i < updates; i++) {
         make_row(s, (int64_t)(rnd(&seed) % base), &seed, &row);
-        must(wr_table_apply(t, WR_APPLY_STRICT, WR_OP_UPDATE, wr_buf_view(&row), wr_buf_view(&row), &e), &e);
+        must(wr_table_apply(t, 0, WR_APPLY_STRICT, WR_OP_UPDATE, wr_buf_view(&row), wr_buf_view(&row), &e), &e);
         if ((i + 1) % each) continue;
         double c1 = cpu_s();
         apply += c1 - c0;
@@ -202,7 +202,7 @@ int main(int argc, char **argv) {
     must(wr_lake_open(&o, state, engine, &lake, &e), &e);
     t = wr_lake_table(lake, 1);
     make_row(s, 5, &seed, &row);
-    must(wr_table_apply(t, WR_APPLY_STRICT, WR_OP_UPDATE, wr_buf_view(&row), wr_buf_view(&row), &e), &e);
+    must(wr_table_apply(t, 0, WR_APPLY_STRICT, WR_OP_UPDATE, wr_buf_view(&row), wr_buf_view(&row), &e), &e);
     printf("open again and first update: %.3f s CPU, %.3f s wall\n", cpu_s() - c0, wall_s() - w0);
     wr_lake_close(lake);
     wr_engine_close(engine);

@@ -76,7 +76,7 @@ static inline wr_code lab_apply(wr_table *t, wr_op op, int64_t id, const char *b
     lab_row(wr_table_schema(t), id, before, &b);
     lab_row(wr_table_schema(t), id, after, &a);
     wr_slice none = {0};
-    return wr_table_apply(t, WR_APPLY_STRICT, op, op == WR_OP_INSERT ? none : wr_buf_view(&b),
+    return wr_table_apply(t, 0, WR_APPLY_STRICT, op, op == WR_OP_INSERT ? none : wr_buf_view(&b),
                           op == WR_OP_DELETE ? none : wr_buf_view(&a), err);
 }
 static inline void lab_put(wr_table *t, int64_t id, const char *name) {

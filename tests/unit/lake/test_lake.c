@@ -219,6 +219,40 @@ static void a_foreign_commit_is_a_conflict_and_is_taken_in_by_opening_anew(void 
     }
 }
 
+/* The tables of a REST catalog move one by one: after a crash between them, some are ahead of the progress. */
+static void what_a_table_holds_already_is_not_applied_again(void **st) {
+    lab l = {.version = 3};
+    lab_open(&l);
+    wr_table *a = lab_create(&l, 1, "a", 1), *b = lab_create(&l, 2, "b", 0);
+    lab_commit(&l); /* offset 1 */
+    wr_slice none = {0};
+    WR_AUTO_BUF wr_buf row = WR_BUF_INIT;
+    lab_row(wr_table_schema(a), 7, "seven", &row);
+    assert_ok(wr_table_apply(a, 2, WR_APPLY_STRICT, WR_OP_INSERT, none, wr_buf_view(&row), err));
+    lab_commit(&l); /* offset 2: b has nothing new and keeps 1 */
+    wr_pos pos = {.file = "binlog.000001", .offset = 1};
+    wr_ice_catalog *c = other_catalog();
+    wr_ice_progress back = {"p", 1, &pos, 0};
+    assert_ok(wr_ice_commit(c, NULL, NULL, 0, &back, err));
+    wr_ice_catalog_close(c);
+    lab_reopen(&l);
+    l.offset = 1;
+    a = wr_lake_table(l.lake, 1), b = wr_lake_table(l.lake, 2);
+    for (uint64_t offset = 2; offset <= 3; offset++) {
+        lab_row(wr_table_schema(b), (int64_t)offset, "of b", &row);
+        assert_ok(wr_table_apply(b, offset, WR_APPLY_STRICT, WR_OP_INSERT, none, wr_buf_view(&row), err));
+        lab_row(wr_table_schema(a), 5 + (int64_t)offset, offset == 2 ? "seven" : "eight", &row);
+        assert_ok(wr_table_apply(a, offset, WR_APPLY_STRICT, WR_OP_INSERT, none, wr_buf_view(&row), err));
+        lab_commit(&l);
+    }
+    assert_int_equal(lab_health(a).anomalies, 0);
+    lab_put(a, 9, "of no transaction");
+    lab_commit(&l);
+    assert_content(&l, "a", "7:seven 8:eight 9:of no transaction");
+    assert_content(&l, "b", "2:of b 3:of b");
+    lab_close(&l);
+}
+
 static void a_failed_commit_can_be_tried_again(void **st) {
     static const char *const points[] = {"lake.before_commit",
                                          "lake.before_data_file",
@@ -439,6 +473,7 @@ int main(void) {
         IN_DIR(tables_of_others_are_left_alone),
         IN_DIR(progress_alone_can_be_committed),
         IN_DIR(a_foreign_commit_is_a_conflict_and_is_taken_in_by_opening_anew),
+        IN_DIR(what_a_table_holds_already_is_not_applied_again),
         IN_DIR(a_failed_commit_can_be_tried_again),
         IN_DIR(a_commit_that_runs_out_of_memory_anywhere_can_be_tried_again),
         IN_DIR(files_of_a_kept_table_survive_a_crash_right_after_the_commit),

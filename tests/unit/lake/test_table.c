@@ -92,7 +92,7 @@ static void a_row_that_does_not_fit_changes_nothing(void **st) {
     wr_err e = WR_ERR_INIT;
     lab_row(wr_table_schema(t), 1, "b", &b);
     for (size_t n = 0; n < b.n; n++)
-        assert_int_equal(wr_table_apply(t, WR_APPLY_STRICT, WR_OP_UPDATE, wr_buf_view(&b), wr_slice_of(b.p, n), &e),
+        assert_int_equal(wr_table_apply(t, 0, WR_APPLY_STRICT, WR_OP_UPDATE, wr_buf_view(&b), wr_slice_of(b.p, n), &e),
                          WR_E_CORRUPT);
     lab_put(t, 2, "c");
     lab_commit(&l);
@@ -305,7 +305,7 @@ static void the_rows_of_one_shard_are_deleted_by_its_name(void **st) {
         wr_value v[3] = {{.s = wr_slice_str(i % 2 ? "d1" : "d2")}, {.s = wr_slice_str(i % 3 ? "t" : "u")}, {.i64 = i}};
         size_t at = wr_row_begin(&b, 3);
         for (int k = 0; k < 3; k++) wr_row_put(&b, at, k, s->cols[k].type, &v[k]);
-        assert_ok(wr_table_apply(t, WR_APPLY_STRICT, WR_OP_INSERT, (wr_slice){0}, wr_buf_view(&b), err));
+        assert_ok(wr_table_apply(t, 0, WR_APPLY_STRICT, WR_OP_INSERT, (wr_slice){0}, wr_buf_view(&b), err));
         if (i == 5) lab_commit(&l);
     }
     const char *vals[2] = {"d1", "t"};

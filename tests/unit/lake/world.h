@@ -472,7 +472,7 @@ static inline void w_apply(world *w, w_table *t, wr_op op, const w_row *before, 
     if (before) w_encode(&t->now, before, &b);
     if (after) w_encode(&t->now, after, &a);
     w->ops++;
-    LAKE(w, wr_table_apply(t->lake, t->loading ? WR_APPLY_REPLAY : WR_APPLY_STRICT, op, wr_buf_view(&b),
+    LAKE(w, wr_table_apply(t->lake, 0, t->loading ? WR_APPLY_REPLAY : WR_APPLY_STRICT, op, wr_buf_view(&b),
                            wr_buf_view(&a), err));
 }
 static inline void w_take_out(w_content *c, int i) { c->rows[i] = c->rows[--c->nrows]; }

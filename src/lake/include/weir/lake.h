@@ -79,10 +79,12 @@ typedef enum wr_apply_mode {
     WR_APPLY_REPLAY, /* expected: the snapshot may already hold it */
     WR_APPLY_ADD,    /* INSERT only: beside rows of the same key, which a delete takes away one by one */
 } wr_apply_mode;
-/* before/after are rows of wr_table_schema. Writes files when limits are reached, never commits. After an error of this or another function
+/* offset: of the queue's transaction; a table that holds it already passes the change over, for in a REST catalog the tables of a commit may
+ * move one by one, and some may be ahead of wr_lake_progress after a crash. 0: of no transaction, always applied.
+ * before/after are rows of wr_table_schema. Writes files when limits are reached, never commits. After an error of this or another function
  * that changes a table, what the table gathered since the last commit is not defined: close and open the lake. Exceptions: WR_E_INVAL,
  * WR_E_EXISTS and WR_E_UNSUPPORTED are found before anything has changed. */
-wr_code wr_table_apply(wr_table *t, wr_apply_mode mode, wr_op op, wr_slice before, wr_slice after, wr_err *err);
+wr_code wr_table_apply(wr_table *t, uint64_t offset, wr_apply_mode mode, wr_op op, wr_slice before, wr_slice after, wr_err *err);
 
 /* New schema for what follows; columns are matched by id. fill: old rows get `initial` of the columns that are new (their files are
  * rewritten in this commit). A changed key rebuilds the index. Types must be equal or promote; else WR_E_UNSUPPORTED (reload instead). */

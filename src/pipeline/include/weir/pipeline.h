@@ -30,7 +30,10 @@ typedef struct wr_pipeline_options {
     bool visible_early;             /* snapshot.visible: early */
     int snapshot_parallel;          /* 0 = 2 */
     wr_queue_options queue;
-    const char *warehouse;          /* absolute; NULL = home/warehouse */
+    const char *warehouse;          /* absolute, or s3://; NULL = home/warehouse */
+    const wr_s3_options *s3;        /* NULL: files of this machine only */
+    uint64_t cache_bytes;           /* wr_store_options */
+    const wr_rest_options *rest;    /* NULL: home/catalog.db is the catalog */
     int format_version;             /* 0 = 3 */
     int64_t commit_every_us;        /* 0 = 10 s */
     uint64_t commit_bytes;          /* 0 = 128 MB */
@@ -41,6 +44,9 @@ typedef struct wr_pipeline wr_pipeline;
 /* Opens everything below home and the source, and checks that they belong together. WR_E_BUSY when another process runs it. */
 wr_code wr_pipeline_open(const wr_pipeline_options *opts, wr_pipeline **ret_pipeline, wr_err *err);
 void wr_pipeline_close(wr_pipeline *p);
+
+/* The store that the pipeline's tables are in; its cache is below home. */
+wr_code wr_pipeline_store(const wr_pipeline_options *opts, wr_store **ret_store, wr_err *err);
 
 /* What wr_source_check finds, and whether the rules fit the tables: `weir check`. */
 wr_code wr_pipeline_check(const wr_pipeline_options *opts, void (*fn)(void *ctx, const wr_finding *f), void *ctx, wr_err *err);
