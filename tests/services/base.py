@@ -1,4 +1,4 @@
-"""What MariaDB and MySQL instances have in common: folders, template data, start, stop, access."""
+"""What servers of tests have in common (Server: folder, port, start, stop), and what MariaDB and MySQL do (Instance: template data, access)."""
 import argparse
 import contextlib
 import ctypes
@@ -54,27 +54,23 @@ def options(cnf):
     return "".join(f"{k}\n" if v == "" else f"{k}={v}\n" for k, v in cnf.items() if v is not None)
 
 
-class Instance:
-    """One server in one folder.
+class Server:
+    """One process in one folder, on a port of 127.0.0.1.
 
-    dir      everything of it: data, option file, log, instance.json (pid, start time, port)
+    dir      everything of it: data, configuration, log, instance.json (pid, start time, port)
     port     None: a free one at first start, the same one after that
-    cnf      dict of server options on top of (or None: without) the usual ones
-    durable  True: fsync as in production. The default survives a kill of the server, not a power cut.
     owned    True: the server dies with this process, however this process ends
     """
-    flavor = section = None
+    flavor = None
 
-    def __init__(self, dir, port=None, cnf=None, durable=False, owned=False):
+    def __init__(self, dir, port=None, owned=False):
         self.dir = Path(dir).resolve()
         self.state_file = self.dir / "instance.json"
-        st = self._state()
-        self.port = port or st.get("port")
-        self.cnf = dict(st.get("cnf", {}) if cnf is None else cnf)
-        self.durable, self.owned = durable, owned
+        self.port = port or self._state().get("port")
+        self.owned = owned
         self.proc = self.lock_fd = None
 
-    # ---- for the flavours
+    # ---- for the kinds of servers
     def install(self):
         """make the software available; quick when it is"""
         raise NotImplementedError
@@ -82,36 +78,25 @@ class Instance:
     def server_argv(self):
         raise NotImplementedError
 
-    def usual_cnf(self):
-        raise NotImplementedError
+    def server_env(self):
+        """None: ours"""
+        return None
 
-    def initialize(self):
-        """make an empty data folder in self.data"""
+    def ask(self):
+        """raises one of self.not_yet while the server does not answer"""
         raise NotImplementedError
+    not_yet = (OSError,)
 
-    def load_time_zones(self):
-        raise NotImplementedError
+    def lock_ports(self):
+        self.port, self.lock_fd = ports.lock(self.port)
 
-    def version(self):
-        """of the software, as a word for a folder name"""
-        raise NotImplementedError
-
-    def forget_identity(self):
-        """remove from self.data what must differ between copies of a template"""
+    def locks(self):
+        return (self.lock_fd,)
 
     # ---- files
     @property
-    def data(self):
-        return self.dir / "data"
-
-    @property
     def error_log(self):
         return self.dir / "log"
-
-    @property
-    def socket(self):
-        s = str(self.dir / "s")
-        return s if len(s) < 100 else os.path.join(tempfile.gettempdir(), f".weir-{self.port}.sock")    # sun_path ends at 108
 
     def _state(self):
         try:
@@ -119,15 +104,9 @@ class Instance:
         except (OSError, ValueError):
             return {}
 
-    def write_cnf(self, cnf):
-        fsync = 1 if self.durable else 0
-        common = {"datadir": self.data, "tmpdir": self.dir / "tmp", "socket": self.socket, "port": self.port,
-                  "bind_address": "127.0.0.1", "server_id": self.port, "character_set_server": "utf8mb4",
-                  "max_allowed_packet": "256M", "local_infile": "ON", "skip_name_resolve": "ON", "performance_schema": "OFF",
-                  "log_bin": "binlog", "binlog_format": "ROW", "binlog_row_image": "FULL", "binlog_row_metadata": "FULL",
-                  "innodb_buffer_pool_size": "64M", "innodb_flush_log_at_trx_commit": fsync or 2, "sync_binlog": fsync}
-        (self.dir / "tmp").mkdir(parents=True, exist_ok=True)
-        (self.dir / "my.cnf").write_text(f"[{self.section}]\n" + options({**common, **self.usual_cnf(), **cnf}))
+    def state(self):
+        """what is noted beside the process, for the next object of this folder"""
+        return {}
 
     # ---- life
     @property
@@ -137,34 +116,29 @@ class Instance:
         return st["pid"] if st.get("pid") and birth(st["pid"]) == st["birth"] else None
 
     def start(self):
-        """Returns self once the server answers. Data come from a template, made at the first use of this software version."""
-        if self.pid:
-            return self
-        self.install()
-        self.dir.mkdir(parents=True, exist_ok=True)
-        if not self.data.exists():
-            self._copy_template()
-        self._launch(self.cnf)
+        """Returns self once the server answers."""
+        if not self.pid:
+            self.install()
+            self.dir.mkdir(parents=True, exist_ok=True)
+            self.launch()
         return self
 
-    def _launch(self, cnf):
+    def launch(self):
         if self.lock_fd is None:
-            self.port, self.lock_fd = ports.lock(self.port)
-        self.write_cnf(cnf)
+            self.lock_ports()
         with open(self.error_log, "ab") as out:
             self.proc = subprocess.Popen(self.server_argv(), stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True,
-                                         pass_fds=(self.lock_fd,), preexec_fn=die_with_parent if self.owned else None)
-        self.state_file.write_text(json.dumps({"flavor": self.flavor, "pid": self.proc.pid, "birth": birth(self.proc.pid),
-                                               "port": self.port, "cnf": self.cnf}))
+                                         env=self.server_env(), pass_fds=self.locks(), preexec_fn=die_with_parent if self.owned else None)
+        self.state_file.write_text(json.dumps({"flavor": self.flavor, "pid": self.proc.pid, "birth": birth(self.proc.pid), "port": self.port,
+                                               **self.state()}))
         self._await_answer()
 
     def _await_answer(self):
         end = time.monotonic() + START_SECONDS
         while True:
             try:
-                self.admin().close()
-                return
-            except pymysql.err.OperationalError as e:       # not listening yet; a socket gives no event to wait for
+                return self.ask()
+            except self.not_yet as e:       # not listening yet; a socket gives no event to wait for
                 why = e
             if self.proc.poll() is not None or time.monotonic() > end:
                 tail = self.error_log.read_text(errors="replace").splitlines()[-15:]
@@ -205,7 +179,8 @@ class Instance:
 
     def _unlock(self):
         if self.lock_fd is not None:
-            os.close(self.lock_fd)
+            for fd in self.locks():
+                os.close(fd)
             self.lock_fd = None
 
     def wipe(self):
@@ -217,6 +192,78 @@ class Instance:
 
     def __exit__(self, *exc):
         self.stop()
+
+
+class Instance(Server):
+    """One MariaDB or MySQL server.
+
+    cnf      dict of server options on top of (or None: without) the usual ones
+    durable  True: fsync as in production. The default survives a kill of the server, not a power cut.
+    """
+    section = None
+    not_yet = (pymysql.err.OperationalError,)
+
+    def __init__(self, dir, port=None, cnf=None, durable=False, owned=False):
+        super().__init__(dir, port, owned)
+        self.cnf = dict(self._state().get("cnf", {}) if cnf is None else cnf)
+        self.durable = durable
+
+    # ---- for the flavours
+    def usual_cnf(self):
+        raise NotImplementedError
+
+    def initialize(self):
+        """make an empty data folder in self.data"""
+        raise NotImplementedError
+
+    def load_time_zones(self):
+        raise NotImplementedError
+
+    def version(self):
+        """of the software, as a word for a folder name"""
+        raise NotImplementedError
+
+    def forget_identity(self):
+        """remove from self.data what must differ between copies of a template"""
+
+    # ---- files
+    @property
+    def data(self):
+        return self.dir / "data"
+
+    @property
+    def socket(self):
+        s = str(self.dir / "s")
+        return s if len(s) < 100 else os.path.join(tempfile.gettempdir(), f".weir-{self.port}.sock")    # sun_path ends at 108
+
+    def state(self):
+        return {"cnf": self.cnf}
+
+    def write_cnf(self, cnf):
+        fsync = 1 if self.durable else 0
+        common = {"datadir": self.data, "tmpdir": self.dir / "tmp", "socket": self.socket, "port": self.port,
+                  "bind_address": "127.0.0.1", "server_id": self.port, "character_set_server": "utf8mb4",
+                  "max_allowed_packet": "256M", "local_infile": "ON", "skip_name_resolve": "ON", "performance_schema": "OFF",
+                  "log_bin": "binlog", "binlog_format": "ROW", "binlog_row_image": "FULL", "binlog_row_metadata": "FULL",
+                  "innodb_buffer_pool_size": "64M", "innodb_flush_log_at_trx_commit": fsync or 2, "sync_binlog": fsync}
+        (self.dir / "tmp").mkdir(parents=True, exist_ok=True)
+        (self.dir / "my.cnf").write_text(f"[{self.section}]\n" + options({**common, **self.usual_cnf(), **cnf}))
+
+    # ---- life
+    def launch(self):
+        """Data come from a template, made at the first use of this software version."""
+        if not self.data.exists():
+            self._copy_template()
+        self._launch(self.cnf)
+
+    def _launch(self, cnf):
+        if self.lock_fd is None:
+            self.lock_ports()
+        self.write_cnf(cnf)
+        super().launch()
+
+    def ask(self):
+        self.admin().close()
 
     # ---- template
     def _copy_template(self):
