@@ -5,10 +5,12 @@ from pathlib import Path
 
 import duckdb
 import duckdb_extension_avro
+import duckdb_extension_httpfs
 import duckdb_extension_iceberg
-from pyiceberg.catalog.sql import SqlCatalog
 
-EXTENSIONS = [duckdb_extension_avro, duckdb_extension_iceberg]      # avro first: iceberg looks for it
+from . import backend
+
+EXTENSIONS = [duckdb_extension_httpfs, duckdb_extension_avro, duckdb_extension_iceberg]     # avro before iceberg, which looks for it
 
 
 def duckdb_connection():
@@ -19,6 +21,7 @@ def duckdb_connection():
         [file] = glob.glob(f"{folder}/extensions/v{duckdb.__version__}/*.duckdb_extension")
         con.execute(f"LOAD '{file}'")
     con.execute("SET TimeZone='UTC'")
+    backend.prepare_duckdb(con)
     return con
 
 
@@ -43,14 +46,12 @@ class DuckTable:
 
 
 class Lake:
-    def __init__(self, home, warehouse=None):
+    def __init__(self, home):
         self.home = Path(home)
-        self.warehouse = Path(warehouse or self.home / "warehouse")
 
     @property
     def catalog(self):
-        """opened anew each time: another process writes it"""
-        return SqlCatalog("weir", uri=f"sqlite:///{self.home}/catalog.db", warehouse=f"file://{self.warehouse}")
+        return backend.catalog(self.home)
 
     def exists(self):
         return (self.home / "catalog.db").exists()

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from services import ROOT
 
+from . import backend
+
 BINARY = Path(os.environ.get("WEIR_BINARY", ROOT / "build" / "weir"))
 PASSWORD_ENV = "WEIR_TEST_PASSWORD"
 RUN_SECONDS = 180
@@ -50,9 +52,9 @@ class Weir:
         self.home = self.dir / "home"
         self.file, self.log = self.dir / "weir.yaml", self.dir / "sync.log"
         self.password, self.proc, self.mark = password, None, 0
-        self.config = merged({"name": "test", "home": str(self.home),
-                              "source": {"url": server.url(user), "password_env": PASSWORD_ENV, "capture": capture},
-                              "lake": {"commit": {"every": "1s"}}}, config or {})
+        usual = {"name": "test", "home": str(self.home), "source": {"url": server.url(user), "password_env": PASSWORD_ENV, "capture": capture},
+                 "lake": {"commit": {"every": "1s"}}}
+        self.config = merged(merged(usual, backend.config(self.home)), config or {})
         self.write()
 
     def write(self):
@@ -60,7 +62,7 @@ class Weir:
 
     @property
     def env(self):
-        return {**os.environ, PASSWORD_ENV: self.password, "NO_COLOR": "1"}
+        return {**os.environ, **backend.env(), PASSWORD_ENV: self.password, "NO_COLOR": "1"}
 
     # ---- commands that end by themselves
     def run(self, command, *args, status=0, seconds=RUN_SECONDS):

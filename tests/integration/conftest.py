@@ -7,6 +7,7 @@ import random
 import re
 
 import pytest
+from harness import backend
 from harness.compare import assert_equal
 from harness.lake import Lake
 from harness.weir import BINARY, Weir
@@ -19,15 +20,31 @@ os.environ.setdefault("WEIR_SEED", str(random.SystemRandom().randrange(10**6))) 
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "needs_no_weir: tests of the harness itself")
+    config.addinivalue_line("markers", "local_lake(reason): skipped with other lakes than WEIR_LAKE=local")
 
 
 def pytest_report_header():
-    return f"WEIR_SEED={os.environ['WEIR_SEED']}"
+    return f"WEIR_SEED={os.environ['WEIR_SEED']} WEIR_LAKE={backend.MODE}"
 
 
 def pytest_runtest_setup(item):
+    local = item.get_closest_marker("local_lake")
+    if local and backend.MODE != "local":
+        pytest.skip(local.args[0])
     if not item.get_closest_marker("needs_no_weir") and not BINARY.exists():
         pytest.fail(f"{BINARY} does not exist; run make first", pytrace=False)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def lakes(tmp_path_factory):
+    backend.dir = tmp_path_factory.mktemp("lakes")
+    yield
+    backend.stop()
+
+
+@pytest.fixture(autouse=True)
+def empty_lakes(lakes):
+    backend.begin_test()
 
 
 @pytest.fixture(scope="session", params=FLAVORS)

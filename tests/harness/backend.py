@@ -1,0 +1,113 @@
+"""Where the lakes of a test run are: WEIR_LAKE=
+
+local   files below the pipeline's home, catalog in SQLite (default)
+s3      files in SeaweedFS, catalog in SQLite
+rest    files in SeaweedFS, catalog in Iceberg's own REST server
+faulty  the same, through proxies that answer 503, cut connections and stall; readers of the tests go to the servers themselves
+
+A worker of pytest has servers of its own. A REST server holds the tables of one pipeline: tests with two have two servers; they are emptied before the next test."""
+import os
+from pathlib import Path
+
+MODE = os.environ.get("WEIR_LAKE", "local")
+MODES = ("local", "s3", "rest", "faulty")
+assert MODE in MODES, f"WEIR_LAKE={MODE} is none of {MODES}"
+KEY_ENV, SECRET_ENV = "WEIR_TEST_S3_KEY", "WEIR_TEST_S3_SECRET"
+FAULT_TIMEOUT = "2s"                # of Weir; proxies stall for longer
+
+dir = None                          # of the servers; set by the session
+_s3 = _s3_proxy = None
+_rests, _rest_proxies, _homes = [], [], {}
+
+
+def s3():
+    global _s3, _s3_proxy
+    if not _s3:
+        from services.s3 import S3
+        _s3 = S3(dir / "s3", owned=True).start()
+        if MODE == "faulty":
+            from services.faulty_proxy import faulty
+            _s3_proxy = faulty(_s3.port)
+    return _s3
+
+
+def rest(home):
+    """the REST server of a pipeline"""
+    home = str(home)
+    if home not in _homes:
+        _homes[home] = len(_homes)
+    while len(_rests) <= _homes[home]:
+        from services.rest import Rest
+        _rests.append(Rest(dir / f"rest{len(_rests)}", s3(), owned=True).start())
+        if MODE == "faulty":
+            from services.faulty_proxy import faulty
+            _rest_proxies.append(faulty(_rests[-1].port))
+    return _rests[_homes[home]]
+
+
+def begin_test():
+    """what the last test left in the REST servers goes"""
+    for home in list(_homes):
+        cat = catalog(home)
+        for ns in cat.list_namespaces():
+            for t in cat.list_tables(ns):
+                cat.drop_table(t)
+            cat.drop_namespace(ns)
+    _homes.clear()
+
+
+def stop():
+    for p in [_s3_proxy, *_rest_proxies]:
+        if p:
+            p.stop()
+    for r in [*_rests, _s3]:
+        if r:
+            r.wipe()
+
+
+def warehouse(home):
+    return f"s3://lake/{Path(home).resolve().as_posix().strip('/')}"
+
+
+def config(home):
+    """what a weir.yaml says beside the usual"""
+    if MODE == "local":
+        return {}
+    s3()
+    over = {"warehouse": warehouse(home),
+            "s3": {"endpoint": _s3_proxy.url if _s3_proxy else _s3.endpoint, "path_style": "true", "access_key_env": KEY_ENV, "secret_key_env": SECRET_ENV}}
+    if MODE != "s3":
+        r = rest(home)
+        over |= {"catalog": "rest", "rest": {"uri": _rest_proxies[_homes[str(home)]].url if MODE == "faulty" else r.uri}}
+    if MODE == "faulty":
+        over["s3"]["timeout"] = over["rest"]["timeout"] = FAULT_TIMEOUT
+    return {"lake": over}
+
+
+def env():
+    from services.s3 import ACCESS_KEY, SECRET_KEY
+    return {} if MODE == "local" else {KEY_ENV: ACCESS_KEY, SECRET_ENV: SECRET_KEY}
+
+
+def s3_properties():
+    from services.s3 import ACCESS_KEY, SECRET_KEY
+    return {"s3.endpoint": s3().endpoint, "s3.access-key-id": ACCESS_KEY, "s3.secret-access-key": SECRET_KEY, "s3.region": "us-east-1",
+            "py-io-impl": "pyiceberg.io.pyarrow.PyArrowFileIO"}
+
+
+def catalog(home):
+    """opened anew each time: another process writes it"""
+    from pyiceberg.catalog.rest import RestCatalog
+    from pyiceberg.catalog.sql import SqlCatalog
+    if MODE in ("rest", "faulty"):
+        return RestCatalog("weir", uri=rest(home).uri, **s3_properties())
+    at = {"warehouse": f"file://{home}/warehouse"} if MODE == "local" else s3_properties()
+    return SqlCatalog("weir", uri=f"sqlite:///{home}/catalog.db", **at)
+
+
+def prepare_duckdb(con):
+    if MODE == "local":
+        return
+    from services.s3 import ACCESS_KEY, SECRET_KEY
+    con.execute(f"CREATE SECRET (TYPE s3, KEY_ID '{ACCESS_KEY}', SECRET '{SECRET_KEY}', ENDPOINT '127.0.0.1:{s3().port}', URL_STYLE 'path', USE_SSL false, "
+                "REGION 'us-east-1')")
