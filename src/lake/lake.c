@@ -215,7 +215,7 @@ wr_code wr_lake_open(const wr_lake_options *o, wr_state *state, wr_engine *engin
     wr_code rc = l->pipeline && l->index_dir && l->by_id ? WR_OK : wr_nomem(err, "lake", 256);
     if (rc == WR_OK) rc = open_warehouse(l, o->warehouse, err);
     if (rc == WR_OK) rc = wr_mkdirs(l->index_dir, err);
-    if (rc == WR_OK) rc = wr_ice_catalog_open(o->catalog_path, false, o->store, &l->catalog, err);
+    if (rc == WR_OK) rc = wr_ice_catalog_open(&(wr_ice_catalog_options){.path = o->catalog_path, .store = o->store, .rest = o->rest}, &l->catalog, err);
     if (rc == WR_OK) rc = wr_ice_catalog_each(l->catalog, open_table, l, err);
     if (rc == WR_OK) rc = sweep_journal(l, err);
     if (rc == WR_OK) rc = wr_dir_list(l->index_dir, clean_index_folder, l, err);

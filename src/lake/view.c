@@ -20,7 +20,7 @@ wr_code wr_lake_view_open(const wr_lake_view_options *o, wr_lake_view **ret_view
     wr_lake_view *v = wr_calloc(1, sizeof *v);
     if (!v) return wr_nomem(err, "lake view", sizeof *v);
     v->store = o->store;
-    wr_code rc = wr_ice_catalog_open(o->catalog_path, true, o->store, &v->catalog, err);
+    wr_code rc = wr_ice_catalog_open(&(wr_ice_catalog_options){.path = o->catalog_path, .read_only = true, .store = o->store, .rest = o->rest}, &v->catalog, err);
     if (rc == WR_OK) rc = wr_engine_open(NULL, &v->engine, err);
     if (rc != WR_OK) return wr_lake_view_close(v), rc;
     *ret_view = v;

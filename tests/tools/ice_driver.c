@@ -2,7 +2,7 @@
  * tests/integration/test_iceberg_bytes.py, which makes up the history and judges the result with readers that are not
  * ours.
  *
- *   ice_driver CATALOG WAREHOUSE STATE < commands
+ *   ice_driver CATALOG WAREHOUSE STATE [REST-URI [CREDENTIAL]] < commands
  *
  * One object per line, one answer per line ({"ok":true,...} or {"error":code,"message":...}):
  *   {"op":"commit","edits":[EDIT...],"progress":{"pipeline":"p","offset":7}}
@@ -10,6 +10,7 @@
  * {"files":[{"path","records","sequence","first_row_id","deleted":[..]}], "schema":{..}}
  *   {"op":"forget"}                                 all table objects are loaded again from the catalog
  *   {"op":"fault","spec":"ice.sql:1:fail"}
+ *   {"op":"tables"}   -> {"tables":[[ns,name]...]}      {"op":"settle"} -> {"settled":true}
  * EDIT: ns, name; create + version + schema (schema JSON); ref; restart; publish; set_current; drop; rename [ns,name];
  * props {k:v}; summary {k:v}; schema; insert [[row...]...] one data file each; delete {"<file number>":[positions]}
  * added to those deleted before; remove [file numbers]; no_snapshot; expire <snapshots to keep>. Files are numbered per
@@ -24,6 +25,7 @@
 #include <string.h>
 
 #include "iceberg/ice.h"
+#include "weir/lake.h"
 #include "weir/base/fault.h"
 #include "weir/base/map.h"
 #include "weir/base/mem.h"
@@ -451,6 +453,14 @@ static wr_code op_live(driver *d, const cJSON *j, cJSON *answer, wr_err *err) {
 
 static wr_code count_file(void *ctx, const char *path, int64_t created_us, wr_err *err) { return ++*(int *)ctx, WR_OK; }
 
+static wr_code list_table(void *ctx, const char *ns, const char *name, const char *metadata_location, wr_err *err) {
+    cJSON *pair = cJSON_CreateArray();
+    cJSON_AddItemToArray(pair, cJSON_CreateString(ns));
+    cJSON_AddItemToArray(pair, cJSON_CreateString(name));
+    cJSON_AddItemToArray(ctx, pair);
+    return WR_OK;
+}
+
 static wr_code run(driver *d, const cJSON *j, cJSON *answer, wr_err *err) {
     const char *op = text(j, "op", "");
     if (strcmp(op, "commit") == 0) return op_commit(d, j, err);
@@ -467,6 +477,13 @@ static wr_code run(driver *d, const cJSON *j, cJSON *answer, wr_err *err) {
         wr_pos_clear(&pos);
         return WR_OK;
     }
+    if (strcmp(op, "settle") == 0) {
+        bool settled = false;
+        WR_TRY(wr_ice_settle(d->catalog, d->state, &settled, err));
+        cJSON_AddBoolToObject(answer, "settled", settled);
+        return WR_OK;
+    }
+    if (strcmp(op, "tables") == 0) return wr_ice_catalog_each(d->catalog, list_table, cJSON_AddArrayToObject(answer, "tables"), err);
     if (strcmp(op, "journal") == 0) {
         int n = 0;
         WR_TRY(wr_state_file_each(d->state, count_file, &n, err));
@@ -477,13 +494,15 @@ static wr_code run(driver *d, const cJSON *j, cJSON *answer, wr_err *err) {
 }
 
 int main(int argc, char **argv) {
-    if (argc != 4) die("usage: ice_driver CATALOG WAREHOUSE STATE < commands");
+    if (argc < 4 || argc > 6) die("usage: ice_driver CATALOG WAREHOUSE STATE [REST-URI [CREDENTIAL]] < commands");
+    wr_rest_options rest = {.uri = argc > 4 ? argv[4] : NULL, .credential = argc > 5 ? argv[5] : NULL};
+    wr_ice_catalog_options catalog = {.path = argv[1], .rest = rest.uri ? &rest : NULL};
     driver d = {.warehouse = argv[2]};
     wr_err err = WR_ERR_INIT;
     wr_engine_options opts = {0};
     if (wr_mkdirs(argv[2], &err) != WR_OK || wr_state_open(argv[3], &d.state, &err) != WR_OK ||
         wr_engine_open(&opts, &d.engine, &err) != WR_OK ||
-        wr_ice_catalog_open(argv[1], false, NULL, &d.catalog, &err) != WR_OK)
+        wr_ice_catalog_open(&catalog, &d.catalog, &err) != WR_OK)
         die(err.msg);
     char *line = NULL;
     size_t cap = 0;

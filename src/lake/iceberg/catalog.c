@@ -94,22 +94,22 @@ static wr_code set_up(wr_ice_catalog *c, wr_err *err) {
     return WR_OK;
 }
 
-wr_code wr_ice_catalog_open(const char *path, bool read_only, wr_store *store, wr_ice_catalog **ret, wr_err *err) {
+static wr_code open_file(wr_ice_catalog *c, wr_err *err) {
+    int flags = c->read_only ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
+    int s = sqlite3_open_v2(c->path, &c->db, flags, NULL);
+    if (s == SQLITE_CANTOPEN && c->read_only)
+        return wr_fail(err, WR_E_NOTFOUND, WR_RETRY_NO, "catalog %s: cannot be opened", c->path);
+    return s == SQLITE_OK ? set_up(c, err) : sql_fail(c, s, "open", err);
+}
+
+wr_code wr_ice_catalog_open(const wr_ice_catalog_options *opts, wr_ice_catalog **ret, wr_err *err) {
     wr_ice_catalog *c = wr_calloc(1, sizeof *c);
     if (!c) return wr_nomem(err, "catalog", sizeof *c);
-    c->read_only = read_only;
-    c->store = store;
-    c->path = wr_strdup(path);
-    wr_code rc = c->path ? WR_OK : wr_nomem(err, "catalog", strlen(path));
-    if (rc == WR_OK) {
-        int s = sqlite3_open_v2(path, &c->db,
-                                read_only ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL);
-        if (s == SQLITE_CANTOPEN && read_only)
-            rc = wr_fail(err, WR_E_NOTFOUND, WR_RETRY_NO, "catalog %s: cannot be opened", path);
-        else if (s != SQLITE_OK)
-            rc = sql_fail(c, s, "open", err);
-    }
-    if (rc == WR_OK) rc = set_up(c, err);
+    c->read_only = opts->read_only;
+    c->store = opts->store;
+    c->path = wr_strdup(opts->path);
+    wr_code rc = c->path ? open_file(c, err) : wr_nomem(err, "catalog", strlen(opts->path));
+    if (rc == WR_OK && opts->rest) rc = wr_rest_open(opts->rest, opts->store, &c->rest, err);
     if (rc != WR_OK) return wr_ice_catalog_close(c), rc;
     *ret = c;
     return WR_OK;
@@ -118,8 +118,14 @@ wr_code wr_ice_catalog_open(const char *path, bool read_only, wr_store *store, w
 void wr_ice_catalog_close(wr_ice_catalog *c) {
     if (!c) return;
     sqlite3_close_v2(c->db);
+    wr_rest_close(c->rest);
     wr_free(c->path);
     wr_free(c);
+}
+
+wr_code wr_ice_settle(wr_ice_catalog *c, wr_state *state, bool *ret_settled, wr_err *err) {
+    if (!c->rest) return *ret_settled = true, WR_OK;
+    return wr_rest_settle(c->rest, state, ret_settled, err);
 }
 
 /* ------------------------------------------------------------------ reading */
@@ -171,10 +177,20 @@ static wr_code listing_add(listing *l, const unsigned char *text, wr_err *err) {
     return WR_OK;
 }
 
+typedef struct each_name {
+    wr_code (*fn)(void *ctx, const char *ns, const char *name, const char *metadata_location, wr_err *err);
+    void *ctx;
+} each_name;
+static wr_code visit_name(void *ctx, const char *ns, const char *name, wr_err *err) {
+    const each_name *e = ctx;
+    return e->fn(e->ctx, ns, name, NULL, err);
+}
+
 wr_code wr_ice_catalog_each(wr_ice_catalog *c,
                             wr_code (*fn)(void *ctx, const char *ns, const char *name, const char *metadata_location,
                                           wr_err *err),
                             void *ctx, wr_err *err) {
+    if (c->rest) return wr_rest_each(c->rest, visit_name, &(each_name){fn, ctx}, err);
     if (!has_column(c, "iceberg_tables", "metadata_location"))
         return WR_OK; /* a catalog that nobody has written to yet */
     WR_CLEANUP(listing_clear) listing l = {0};
@@ -239,6 +255,7 @@ wr_code wr_catalog_name_of(wr_ice_catalog *c, const char *location, char **ret_n
 
 wr_code wr_ice_load(wr_ice_catalog *c, const char *ns, const char *name, wr_ice_table **ret_table, wr_err *err) {
     WR_AUTO char *last = NULL;
+    if (c->rest) return wr_rest_load(c->rest, ns, name, ret_table, err);
     for (;;) {
         WR_AUTO char *location = NULL;
         WR_TRY(location_of(c, ns, name, &location, err));

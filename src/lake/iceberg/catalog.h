@@ -1,15 +1,17 @@
-/* The SQLite file behind wr_ice_catalog: Iceberg's JDBC catalog, schema version V1, catalog name "weir", and the
+/* The SQLite file of a wr_ice_catalog: Iceberg's JDBC catalog, schema version V1, catalog name "weir", and the
  * pipelines' progress beside it, so that both move in one transaction. docs/formats/catalog.md.
  * @thread one at a time per object */
 #ifndef WEIR_LAKE_CATALOG_H
 #define WEIR_LAKE_CATALOG_H
 
 #include "iceberg/ice.h"
+#include "iceberg/rest.h"
 
 #define WR_CATALOG_NAME "weir"
 
 struct wr_ice_catalog {
     sqlite3 *db;
+    wr_rest *rest;     /* NULL: the tables are here; else only the progress is */
     char *path;
     wr_store *store; /* borrowed */
     bool read_only;

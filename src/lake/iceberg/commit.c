@@ -45,7 +45,7 @@ static wr_code plan_all(commit *m, wr_err *err) {
                 return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "table %s.%s has two edits in one commit",
                                m->edits[i].table->ns, m->edits[i].table->name);
         WR_TRY(name_table(m, m->edits[i].table, err));
-        WR_TRY(wr_plan_edit(&m->edits[i], &m->plans[i], err));
+        WR_TRY(wr_plan_edit(&m->edits[i], m->c->rest ? WR_PLAN_METADATA_SENT : WR_PLAN_METADATA_FILE, &m->plans[i], err));
         m->nuris += m->plans[i].nfiles;
     }
     m->uris = wr_calloc((size_t)m->nuris, sizeof *m->uris);
@@ -113,6 +113,16 @@ static wr_code move_catalog(commit *m, const wr_ice_progress *progress, bool *re
                                                                             : t->location_of_meta};
     }
     return wr_catalog_move(m->c, moves, m->n, progress, ret_unknown, err);
+}
+
+/* Tables first: progress that they do not have would lose rows, and rows ahead of the progress carry their own offset. */
+static wr_code move_rest(commit *m, const wr_ice_progress *progress, bool *ret_unknown, wr_err *err) {
+    if (m->n > 0) WR_TRY(wr_rest_commit(m->c->rest, m->state, m->plans, m->n, ret_unknown, err));
+    wr_code rc = wr_catalog_move(m->c, NULL, 0, progress, ret_unknown, err);
+    if (rc == WR_OK || m->n == 0) return rc;
+    *ret_unknown = true;
+    err->retry = WR_RETRY_AFTER_RELOAD;
+    return wr_err_in(err, "the tables have moved, the progress has not");
 }
 
 /* ------------------------------------------------------------------ afterwards */
@@ -190,7 +200,7 @@ static wr_code run(commit *m, const wr_ice_progress *progress, wr_err *err) {
     bool unknown = false;
     wr_code rc = WR_FAULT("ice.announced") ? wr_fail(err, WR_E_IO, WR_RETRY_SOON, "fault ice.announced") : WR_OK;
     if (rc == WR_OK) rc = write_all(m, err);
-    if (rc == WR_OK) rc = move_catalog(m, progress, &unknown, err);
+    if (rc == WR_OK) rc = m->c->rest ? move_rest(m, progress, &unknown, err) : move_catalog(m, progress, &unknown, err);
     if (rc != WR_OK) {
         if (!unknown) take_back(m);
         return rc;

@@ -48,13 +48,24 @@ void wr_ice_file_free(wr_ice_file *f);
 typedef struct wr_ice_table
     wr_ice_table; /* metadata of one table as loaded; unknown JSON members are kept through rewrites */
 
+/* Where the tables' names and metadata are: in a SQLite file, or in a REST catalog. Progress is in the SQLite file in either case. */
 typedef struct wr_ice_catalog wr_ice_catalog;
-/* Where data is: `store` is borrowed by the catalog and by every table loaded through it. Creates tables iceberg_tables, iceberg_namespace_properties (V1) and weir_progress(pipeline, queue_offset, position,
- * event_time_us, committed_us) when missing. WAL, synchronous=FULL, busy timeout. */
-wr_code wr_ice_catalog_open(const char *path, bool read_only, wr_store *store, wr_ice_catalog **ret, wr_err *err);
+struct wr_rest_options;
+typedef struct wr_ice_catalog_options {
+    const char *path; /* of the SQLite file; its tables iceberg_tables, iceberg_namespace_properties (V1) and weir_progress(pipeline, queue_offset, position,
+                         event_time_us, committed_us) are created when missing. WAL, synchronous=FULL, busy timeout */
+    bool read_only;
+    const struct wr_rest_options *rest; /* NULL: the tables are in the SQLite file too */
+    wr_store *store;                    /* where files are; borrowed by every table loaded through the catalog, and lent the credentials that a REST catalog hands out */
+} wr_ice_catalog_options;
+wr_code wr_ice_catalog_open(const wr_ice_catalog_options *opts, wr_ice_catalog **ret, wr_err *err);
 void wr_ice_catalog_close(wr_ice_catalog *c);
+/* After a crash: *ret_settled is false while a request of an earlier process may still change a table, so that none of the files in the journal may be removed.
+ * Always true for a SQLite catalog. */
+wr_code wr_ice_settle(wr_ice_catalog *c, wr_state *state, bool *ret_settled, wr_err *err);
 wr_code wr_ice_catalog_progress(wr_ice_catalog *c, const char *pipeline, uint64_t *ret_offset, wr_pos *ret_pos,
                                 int64_t *ret_event_time_us, wr_err *err);
+/* metadata_location is NULL in a REST catalog, which does not list it. */
 wr_code wr_ice_catalog_each(wr_ice_catalog *c,
                             wr_code (*fn)(void *ctx, const char *ns, const char *name, const char *metadata_location,
                                           wr_err *err),
@@ -155,11 +166,11 @@ typedef struct wr_ice_expire {
     int *ret_files;        /* may be NULL: how many files went */
 } wr_ice_expire;
 
-/* Writes manifests, manifest lists and metadata files (each announced in the state's file journal first, fsynced), then
- * moves all catalog rows and the pipeline's progress in ONE SQLite transaction with compare-and-swap on
- * metadata_location. After success every edit's table holds its new metadata and the journal is told. WR_E_CONFLICT
- * (retry after reload) names the table whose row moved; nothing changed then. edits may be 0 (progress only); pipeline
- * NULL = progress stays. */
+/* Writes manifests, manifest lists and (SQLite) metadata files, each announced in the state's file journal first, fsynced. Then
+ * SQLite: moves all catalog rows and the pipeline's progress in ONE transaction with compare-and-swap on metadata_location.
+ * REST: moves the tables as wr_rest_commit does, all or one by one, then the progress. After an error with retry after reload some tables may have moved.
+ * After success every edit's table holds its new metadata and the journal is told. WR_E_CONFLICT (retry after reload) names the table that somebody else
+ * changed. edits may be 0 (progress only); pipeline NULL = progress stays. */
 typedef struct wr_ice_progress {
     const char *pipeline;
     uint64_t offset;

@@ -174,7 +174,7 @@ static wr_code check_edit(const wr_ice_edit *e, wr_err *err) {
     return WR_OK;
 }
 
-static wr_code plan(wr_plan *p, wr_err *err) {
+static wr_code plan(wr_plan *p, wr_plan_metadata metadata, wr_err *err) {
     const wr_ice_edit *e = p->edit;
     WR_TRY(check_edit(e, err));
     if (e->drop) return WR_OK;
@@ -205,13 +205,14 @@ static wr_code plan(wr_plan *p, wr_err *err) {
     }
     if (e->publish) WR_TRY(publish(p, schema_id, ts, err));
     if (!wr_json_set_num(p->doc, "last-updated-ms", ts)) return wr_nomem(err, "table metadata", 1);
+    if (metadata == WR_PLAN_METADATA_SENT) return WR_OK;
     WR_TRY(roll_log(p, err));
     return render(p, err);
 }
 
-wr_code wr_plan_edit(const wr_ice_edit *edit, wr_plan *ret_plan, wr_err *err) {
+wr_code wr_plan_edit(const wr_ice_edit *edit, wr_plan_metadata metadata, wr_plan *ret_plan, wr_err *err) {
     wr_plan p = {.edit = edit, .table = edit->table};
-    wr_code rc = plan(&p, err);
+    wr_code rc = plan(&p, metadata, err);
     if (rc != WR_OK) {
         wr_plan_clear(&p);
         return wr_err_in(err, "table %s.%s", edit->table->ns ? edit->table->ns : "",

@@ -9,7 +9,7 @@
 #include "weir/store.h"
 
 typedef struct wr_rest wr_rest;
-/* Asks for a token when there is a credential, then GET v1/config. Credentials that the catalog vends for a table are lent to the store. */
+/* Asks for a token when there is a credential, then GET v1/config. Credentials that the catalog vends for a table are lent to the store (NULL: to nobody). */
 wr_code wr_rest_open(const wr_rest_options *opts, wr_store *store, wr_rest **ret_rest, wr_err *err);
 void wr_rest_close(wr_rest *r);
 
@@ -18,12 +18,19 @@ wr_code wr_rest_each(wr_rest *r, wr_code (*fn)(void *ctx, const char *ns, const 
 /* WR_E_NOTFOUND. The table's doc is the server's metadata, location_of_meta its metadata-location. */
 wr_code wr_rest_load(wr_rest *r, const char *ns, const char *name, wr_ice_table **ret_table, wr_err *err);
 
-/* How far a commit of several tables came: a REST catalog moves tables one by one unless it has transactions/commit. */
-typedef enum wr_rest_outcome { WR_REST_NOT_DONE, WR_REST_DONE, WR_REST_UNKNOWN } wr_rest_outcome;
-/* Carries out the planned edits: renames first (through parking names where they swap), then creates and commits (transactions/commit where the server offers
- * it and there are several), drops last. Updates are the difference between the table's doc and the plan's. Tables that came through have the server's new
- * metadata in plan->doc and plan->metadata_uri. WR_E_CONFLICT (retry after reload): somebody else moved a branch. WR_E_EXISTS. An answer that did not come: looks for what
- * the edit would have done (its snapshot, or property weir.commit) until the server says, and sends again; gives up as WR_REST_UNKNOWN with retry after reload. */
-wr_code wr_rest_commit(wr_rest *r, wr_plan *plans, int n, wr_rest_outcome *outcomes, wr_err *err);
+/* Carries out the planned edits: renames first (through parking names where a name is still taken), then creates, then changes (transactions/commit where
+ * the server offers it and there are several, else one by one), drops last. Updates are the difference between the table's doc and the plan's, and property
+ * weir.commit with a fresh uuid. Afterwards plan->doc and plan->metadata_uri are the server's, unless somebody moved a branch since: then the doc stays ours,
+ * and the next commit meets the conflict.
+ *
+ * What is sent is kept in the state first (fact "rest.pending"), until its outcome is known. An answer that did not come, or says that the server does not know:
+ * looks at the table until the server says whether the commit is in it, and sends the same again if not; its requirements make a late first one harmless.
+ *
+ * On an error *ret_changed says whether something has changed, or may still change: then nothing may be taken back, and the retry class is after reload. Else
+ * everything is as before: WR_E_CONFLICT (retry after reload): somebody else changed the table. WR_E_EXISTS. WR_E_NET and WR_E_SERVER (retry soon). */
+wr_code wr_rest_commit(wr_rest *r, wr_state *state, wr_plan *plans, int n, bool *ret_changed, wr_err *err);
+
+/* Looks at what the fact of an earlier process names. *ret_settled: nothing of it can still change a table. */
+wr_code wr_rest_settle(wr_rest *r, wr_state *state, bool *ret_settled, wr_err *err);
 
 #endif

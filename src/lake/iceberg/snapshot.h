@@ -26,7 +26,11 @@ typedef struct wr_plan {
     int nexpired;
 } wr_plan;
 
-wr_code wr_plan_edit(const wr_ice_edit *edit, wr_plan *ret_plan, wr_err *err);
+typedef enum wr_plan_metadata {
+    WR_PLAN_METADATA_FILE, /* the document is one of the files */
+    WR_PLAN_METADATA_SENT  /* the catalog writes the document itself: metadata_uri stays NULL */
+} wr_plan_metadata;
+wr_code wr_plan_edit(const wr_ice_edit *edit, wr_plan_metadata metadata, wr_plan *ret_plan, wr_err *err);
 void wr_plan_clear(wr_plan *p);
 
 wr_code wr_plan_expire(wr_plan *p, wr_err *err); /* edit->expire: changes doc, fills dead and nexpired */

@@ -10,7 +10,7 @@
 static wr_ice_catalog *open_it(void) {
     wr_err err = WR_ERR_INIT;
     wr_ice_catalog *c;
-    OK(wr_ice_catalog_open(in_folder("catalog.db"), false, NULL, &c, &err));
+    OK(wr_ice_catalog_open(&(wr_ice_catalog_options){.path = in_folder("catalog.db")}, &c, &err));
     return c;
 }
 
@@ -90,9 +90,9 @@ static void one_conflict_undoes_all(void **state) {
 static void readers_work_beside_a_writer_and_cannot_write(void **state) {
     wr_err err = WR_ERR_INIT;
     wr_ice_catalog *c = NULL, *r = NULL;
-    assert_int_equal(wr_ice_catalog_open(in_folder("catalog.db"), true, NULL, &r, &err), WR_E_NOTFOUND);
+    assert_int_equal(wr_ice_catalog_open(&(wr_ice_catalog_options){.path = in_folder("catalog.db"), .read_only = true}, &r, &err), WR_E_NOTFOUND);
     c = open_it();
-    OK(wr_ice_catalog_open(in_folder("catalog.db"), true, NULL, &r, &err));
+    OK(wr_ice_catalog_open(&(wr_ice_catalog_options){.path = in_folder("catalog.db"), .read_only = true}, &r, &err));
     bool unknown;
     wr_row_move make[] = {create("a", "t", "/1")};
     OK(wr_catalog_move(c, make, 1, NULL, &unknown, &err));
@@ -116,7 +116,7 @@ static void a_catalog_of_java_is_taken_to_v1_and_views_are_passed_over(void **st
     sqlite3_close(db);
     wr_err err = WR_ERR_INIT;
     wr_ice_catalog *r, *c;
-    OK(wr_ice_catalog_open(in_folder("catalog.db"), true, NULL, &r, &err));
+    OK(wr_ice_catalog_open(&(wr_ice_catalog_options){.path = in_folder("catalog.db"), .read_only = true}, &r, &err));
     assert_string_equal(listing(r), "j.t@/j1 ");
     wr_ice_catalog_close(r);
     c = open_it();
@@ -138,8 +138,8 @@ static void what_is_no_database_says_so(void **state) {
     fclose(f);
     wr_err err = WR_ERR_INIT;
     wr_ice_catalog *c = NULL;
-    assert_int_equal(wr_ice_catalog_open(in_folder("catalog.db"), false, NULL, &c, &err), WR_E_CORRUPT);
-    assert_int_equal(wr_ice_catalog_open(in_folder("catalog.db"), true, NULL, &c, &err), WR_E_CORRUPT);
+    assert_int_equal(wr_ice_catalog_open(&(wr_ice_catalog_options){.path = in_folder("catalog.db")}, &c, &err), WR_E_CORRUPT);
+    assert_int_equal(wr_ice_catalog_open(&(wr_ice_catalog_options){.path = in_folder("catalog.db"), .read_only = true}, &c, &err), WR_E_CORRUPT);
     assert_non_null(strstr(err.msg, "catalog.db"));
     assert_null(c);
 }

@@ -24,7 +24,7 @@ static int set_up(void **state) {
     wr_column cols[] = {{.name = "id", .id = 1, .type = {.kind = WR_LONG}, .key_ord = 1},
                         {.name = "s", .id = 2, .type = {.kind = WR_STRING}, .nullable = true}};
     if (make_folder(state) != 0) return -1;
-    OK(wr_ice_catalog_open(in_folder("catalog.db"), false, NULL, &catalog, &err));
+    OK(wr_ice_catalog_open(&(wr_ice_catalog_options){.path = in_folder("catalog.db")}, &catalog, &err));
     OK(wr_state_open(in_folder("state.db"), &journal, &err));
     OK(wr_schema_new(cols, 2, 1, &schema, &err));
     serial = 0;

@@ -123,7 +123,7 @@ static wr_ice_catalog *other_catalog(void) {
     char path[300];
     snprintf(path, sizeof path, "%s/catalog.db", dir);
     wr_ice_catalog *c;
-    assert_ok(wr_ice_catalog_open(path, false, NULL, &c, err));
+    assert_ok(wr_ice_catalog_open(&(wr_ice_catalog_options){.path = path}, &c, err));
     return c;
 }
 
