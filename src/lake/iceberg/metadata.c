@@ -129,20 +129,25 @@ static bool keep_identity(wr_ice_table *t) {
     return t->uuid && (t->location || !location);
 }
 
-wr_code wr_meta_parse(wr_slice text, const char *name, wr_ice_table **ret_table, wr_err *err) {
-    WR_AUTO_JSON cJSON *doc = NULL;
+wr_code wr_meta_of(cJSON *doc, const char *name, wr_ice_table **ret_table, wr_err *err) {
+    WR_AUTO_JSON cJSON *owned = doc;
     int version = 0;
-    WR_TRY(wr_json_parse(text, name, &doc, err));
     WR_TRY(check(doc, name, &version, err));
     wr_ice_table *t = wr_calloc(1, sizeof *t);
     if (!t) return wr_nomem(err, "table", sizeof *t);
     t->location_of_meta = wr_strdup(name);
     if (!t->location_of_meta) return wr_free(t), wr_nomem(err, "table", strlen(name));
     t->doc = doc, t->format_version = version;
-    doc = NULL;
+    owned = NULL;
     if (!keep_identity(t)) return wr_ice_table_free(t), wr_nomem(err, "table", 256);
     *ret_table = t;
     return WR_OK;
+}
+
+wr_code wr_meta_parse(wr_slice text, const char *name, wr_ice_table **ret_table, wr_err *err) {
+    cJSON *doc = NULL;
+    WR_TRY(wr_json_parse(text, name, &doc, err));
+    return wr_meta_of(doc, name, ret_table, err);
 }
 
 /* Metadata may be gzipped (write.metadata.compression-codec=gzip). */
@@ -399,6 +404,22 @@ static wr_code check_promotion(const cJSON *base, const wr_schema *s, wr_err *er
     return WR_OK;
 }
 
+/* As sets: neither is long. */
+static bool same_ids(const cJSON *a, const cJSON *b) {
+    const cJSON *x;
+    if (cJSON_GetArraySize(a) != cJSON_GetArraySize(b)) return false;
+    cJSON_ArrayForEach(x, a) {
+        int64_t id;
+        if (!wr_json_i64_of(x, &id) || !identifier_ord(b, id)) return false;
+    }
+    return true;
+}
+
+bool wr_meta_same_schema(const cJSON *a, const cJSON *b) {
+    return cJSON_Compare(wr_json_get(a, "fields"), wr_json_get(b, "fields"), 1) &&
+           same_ids(wr_json_get(a, "identifier-field-ids"), wr_json_get(b, "identifier-field-ids"));
+}
+
 wr_code wr_meta_add_schema(cJSON *doc, const wr_schema *s, wr_schema_step step, int64_t base_id, int64_t *ret_schema_id,
                            wr_err *err) {
     const cJSON *base = base_id >= 0 ? wr_meta_schema(doc, base_id) : NULL;
@@ -413,8 +434,7 @@ wr_code wr_meta_add_schema(cJSON *doc, const wr_schema *s, wr_schema_step step, 
         int64_t id;
         if (!wr_json_i64(old, "schema-id", &id)) continue;
         if (id > max_id) max_id = id;
-        if (!wr_json_set_num(js, "schema-id", id)) return wr_nomem(err, "schema JSON", 1);
-        if (cJSON_Compare(old, js, 1)) return *ret_schema_id = id, WR_OK;
+        if (wr_meta_same_schema(old, js)) return *ret_schema_id = id, WR_OK;
     }
     int64_t last_column = wr_meta_num(doc, "last-column-id", 0);
     for (int i = 0; i < s->ncols; i++) {

@@ -20,6 +20,7 @@ struct wr_ice_table {
 
 /* Parses and checks the members that the rest relies on. WR_E_DECODE, WR_E_UNSUPPORTED (format version). */
 wr_code wr_meta_parse(wr_slice text, const char *name, wr_ice_table **ret_table, wr_err *err);
+wr_code wr_meta_of(cJSON *doc, const char *name, wr_ice_table **ret_table, wr_err *err); /* the same for a document, which it takes */
 wr_code wr_meta_set_name(wr_ice_table *t, const char *ns, const char *name, wr_err *err);
 
 /* All below work on a document, so that a commit can prepare a copy. */
@@ -36,6 +37,8 @@ typedef enum wr_schema_step {
     WR_SCHEMA_EVOLVES, /* old files stay: types promote only, new columns are optional */
     WR_SCHEMA_RESTARTS /* no old file is read with it */
 } wr_schema_step;
+/* Equal but for the number; key columns in any order, none or an empty list: a catalog that writes the metadata itself spells it its way. */
+bool wr_meta_same_schema(const cJSON *a, const cJSON *b);
 /* Adds the schema when no equal one is there; base_id is what it evolves from (-1 = the first). last-column-id rises.
  */
 wr_code wr_meta_add_schema(cJSON *doc, const wr_schema *s, wr_schema_step step, int64_t base_id, int64_t *ret_schema_id,
