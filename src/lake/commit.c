@@ -99,6 +99,7 @@ static wr_code gather(wr_table *t, table_edit *e, wr_ice_edit *out, wr_err *err)
         snprintf(e->id, sizeof e->id, "%" PRIu32, t->id);
         put_property(e, "weir.pipeline", t->lake->pipeline);
         put_property(e, "weir.table-id", e->id);
+        if (t->lake->writer) put_property(e, "weir.writer", t->lake->writer);
     }
     *out = (wr_ice_edit){
         .table = t->ice,
@@ -204,10 +205,16 @@ static void batch_clear(batch_of_edits *b) {
     wr_free(b->out), wr_free(b->ed);
 }
 
-static wr_code add_edit(batch_of_edits *b, wr_table *t, const wr_dropped *d, wr_err *err) {
+static wr_code add_edit(const wr_lake *l, batch_of_edits *b, wr_table *t, const wr_dropped *d, wr_err *err) {
     table_edit *e = &b->ed[b->n];
     wr_ice_edit *out = &b->out[b->n++];
     e->t = t;
+    if (d && d->how == WR_LEAVE_MIRROR && l->writer) { /* marked with the commit, taken out after it: a drop cannot be part of it */
+        *out = (wr_ice_edit){.table = t->ice, .ref = WR_ICE_MAIN, .no_snapshot = true};
+        put_property(e, "weir.dropped", b->offset);
+        put_property(e, "weir.leaves", "true");
+        return attach_kv(e, out), WR_OK;
+    }
     if (d && d->how == WR_LEAVE_MIRROR)
         return *out = (wr_ice_edit){.table = t->ice, .ref = WR_ICE_MAIN, .drop = true}, WR_OK;
     WR_TRY(gather(t, e, out, err));
@@ -224,10 +231,10 @@ static wr_code add_edits(wr_lake *l, batch_of_edits *b, wr_err *err) {
     for (int i = 0; i < l->ndropped; i++) {
         wr_dropped *d = &l->dropped[i];
         bool never_was = d->how == WR_LEAVE_MIRROR && d->table->create; /* came and went between two commits */
-        if (!never_was) WR_TRY(add_edit(b, d->table, d, err));
+        if (!never_was) WR_TRY(add_edit(l, b, d->table, d, err));
     }
     for (int i = 0; i < l->ntables; i++)
-        if (needs_commit(l->tables[i])) WR_TRY(add_edit(b, l->tables[i], NULL, err));
+        if (needs_commit(l->tables[i])) WR_TRY(add_edit(l, b, l->tables[i], NULL, err));
     return WR_OK;
 }
 
@@ -256,6 +263,8 @@ wr_code wr_lake_commit(wr_lake *l, uint64_t offset, const wr_pos *pos, int64_t e
     if (rc == WR_OK) rc = note_unknown(l, wr_ice_commit(l->catalog, l->state, b.out, b.n, &progress, err), err);
     for (int i = 0; rc == WR_OK && i < b.n; i++)
         if (!b.out[i].drop) adopt(&b.ed[i]);
+    for (int i = 0; rc == WR_OK && l->writer && i < l->ndropped; i++)
+        if (l->dropped[i].how == WR_LEAVE_MIRROR && !l->dropped[i].table->create) wr_lake_unlist(l, l->dropped[i].table->ice);
     if (rc == WR_OK) expire_one(l);
     pthread_mutex_unlock(&l->catalog_lock);
     if (rc != WR_OK) return wr_err_in(err, "lake commit at offset %" PRIu64, offset);

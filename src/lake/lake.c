@@ -6,6 +6,7 @@
 #include "weir/base/clock.h"
 #include "weir/base/log.h"
 #include "weir/base/mem.h"
+#include "iceberg/uuid.h"
 #include "weir/io.h"
 
 static wr_code add_table(wr_lake *l, wr_table *t, wr_err *err) {
@@ -18,6 +19,10 @@ static wr_code add_table(wr_lake *l, wr_table *t, wr_err *err) {
     if (!wr_u64map_put(l->by_id, t->id, t)) return wr_nomem(err, "table list", 64);
     l->tables[l->ntables++] = t;
     return WR_OK;
+}
+
+static bool is_named(const wr_table *t, const char *ns, const char *name) {
+    return !strcmp(t->ns, ns) && !strcmp(t->name, name);
 }
 
 static wr_table *new_table(wr_lake *l, uint32_t id, const char *ns, const char *name) {
@@ -74,22 +79,54 @@ static wr_code add_ours(wr_lake *l, const char *ns, const char *name, wr_ice_tab
     return WR_OK;
 }
 
+/* *ret_ice NULL: it went meanwhile, or is somebody else's and cannot be read. metadata_location: NULL when the catalog does not list it. */
+static wr_code load_named(wr_lake *l, const char *ns, const char *name, const char *metadata_location, wr_ice_table **ret_ice, wr_err *err) {
+    wr_ice_table *ice = NULL;
+    wr_code rc = wr_ice_load(l->catalog, ns, name, &ice, err);
+    bool theirs = metadata_location ? !in_warehouse(l, metadata_location) : rc == WR_E_UNSUPPORTED;
+    if (rc == WR_E_NOTFOUND || (rc != WR_OK && theirs)) return wr_err_clear(err), *ret_ice = NULL, WR_OK;
+    if (rc == WR_OK) return *ret_ice = ice, WR_OK;
+    if (err->retry != WR_RETRY_NO) return rc;
+    return wr_err_cure(err, "restore %s from a backup, or remove the table from the catalog so that it is loaded again",
+                       metadata_location ? metadata_location : "its metadata");
+}
+
+/* Two homes with pipelines of one name would both write a catalog that they share. */
+static wr_code check_writer(const wr_lake *l, const wr_ice_table *ice, const char *ns, const char *name, wr_err *err) {
+    const char *writer = wr_ice_property(ice, "weir.writer");
+    if (!l->writer || !writer || !strcmp(writer, l->writer)) return WR_OK;
+    wr_fail(err, WR_E_EXISTS, WR_RETRY_NO, "lake table %s.%s belongs to another home's pipeline %s", ns, name, l->pipeline);
+    return wr_err_cure(err, "give this pipeline a name of its own; or, when that home is lost, drop its tables from the catalog so that they are loaded again");
+}
+
+static wr_code add_leaving(wr_lake *l, wr_ice_table *ice, wr_err *err) {
+    wr_ice_table **v = wr_realloc(l->leaving, ((size_t)l->nleaving + 1) * sizeof *v);
+    if (!v) return wr_ice_table_free(ice), wr_nomem(err, "dropped tables", 64);
+    l->leaving = v;
+    v[l->nleaving++] = ice;
+    return WR_OK;
+}
+
 static wr_code open_table(void *ctx, const char *ns, const char *name, const char *metadata_location, wr_err *err) {
     wr_lake *l = ctx;
-    wr_ice_table *ice;
-    wr_err e = WR_ERR_INIT;
-    if (wr_ice_load_file(l->store, metadata_location, &ice, &e) != WR_OK) {
-        if (!in_warehouse(l, metadata_location)) return WR_OK; /* not our business */
-        *err = e;
-        wr_err_in(err, "lake table %s.%s", ns, name);
-        return wr_err_cure(err,
-                           "restore %s from a backup, or remove the table from the catalog so that it is loaded again",
-                           metadata_location);
-    }
-    const char *id = wr_ice_property(ice, "weir.table-id");
-    if (!owned_by(l, ice) || !id || wr_ice_property(ice, "weir.dropped")) return wr_ice_table_free(ice), WR_OK;
-    wr_code rc = add_ours(l, ns, name, ice, (uint32_t)strtoul(id, NULL, 10), err);
+    wr_ice_table *ice = NULL;
+    if (load_named(l, ns, name, metadata_location, &ice, err) != WR_OK) return wr_err_in(err, "lake table %s.%s", ns, name);
+    if (!ice) return WR_OK;
+    const char *id = wr_ice_property(ice, "weir.table-id"), *dropped = wr_ice_property(ice, "weir.dropped");
+    if (!owned_by(l, ice) || !id) return wr_ice_table_free(ice), WR_OK;
+    wr_code rc = check_writer(l, ice, ns, name, err);
+    if (rc != WR_OK) return wr_ice_table_free(ice), rc;
+    if (dropped && strtoull(dropped, NULL, 10) <= l->offset) /* else the commit that dropped it was not completed, and comes again */
+        return wr_ice_property(ice, "weir.leaves") ? add_leaving(l, ice, err) : (wr_ice_table_free(ice), WR_OK);
+    rc = add_ours(l, ns, name, ice, (uint32_t)strtoul(id, NULL, 10), err);
     return rc == WR_OK ? WR_OK : wr_err_in(err, "lake table %s.%s", ns, name);
+}
+
+/* Nothing depends on it any more; what fails is tried again at the next open. */
+void wr_lake_unlist(wr_lake *l, wr_ice_table *ice) {
+    wr_err e = WR_ERR_INIT;
+    wr_ice_edit edit = {.table = ice, .ref = WR_ICE_MAIN, .drop = true};
+    if (wr_ice_commit(l->catalog, l->state, &edit, 1, NULL, &e) != WR_OK) wr_log(WR_LOG_WARN, "a dropped table stays in the catalog for now: %s", e.msg);
 }
 
 /* ------------------------------------------------------------------ the file journal after a crash */
@@ -113,20 +150,23 @@ static wr_code mark(void *ctx, const char *path, wr_err *err) {
 }
 
 /* Any table of the catalog may be one of ours that takes no more changes (kept after its source was dropped). */
-static wr_code mark_table(void *ctx, const char *ns, const char *name, const char *metadata_location, wr_err *err) {
-    sweep *s = ctx;
+static wr_code mark_all(sweep *s, const wr_ice_table *ice, wr_err *err) {
     static const char *const refs[2] = {WR_ICE_MAIN, WR_ICE_LOAD};
-    wr_ice_table *ice;
-    wr_err e = WR_ERR_INIT;
-    if (wr_ice_load_file(s->l->store, metadata_location, &ice, &e) != WR_OK) {
-        if (!in_warehouse(s->l, metadata_location)) return WR_OK;
-        return *err = e, e.code;
-    }
-    wr_code rc = mark(s->reachable, metadata_location, err);
+    wr_code rc = mark(s->reachable, wr_ice_metadata_location(ice), err);
     for (int r = 0; rc == WR_OK && r < 2; r++) {
         int64_t head = wr_ice_ref(ice, refs[r]);
         if (head >= 0) rc = wr_ice_each_path(ice, head, mark, s->reachable, err);
     }
+    return rc;
+}
+
+static wr_code mark_table(void *ctx, const char *ns, const char *name, const char *metadata_location, wr_err *err) {
+    sweep *s = ctx;
+    wr_ice_table *ice = NULL;
+    for (int i = 0; i < s->l->ntables; i++)
+        if (is_named(s->l->tables[i], ns, name)) return mark_all(s, s->l->tables[i]->ice, err);
+    WR_TRY(load_named(s->l, ns, name, metadata_location, &ice, err));
+    wr_code rc = ice ? mark_all(s, ice, err) : WR_OK;
     wr_ice_table_free(ice);
     return rc;
 }
@@ -163,6 +203,9 @@ static wr_code remove_unreachable(sweep *s, wr_err *err) {
 static wr_code sweep_journal(wr_lake *l, wr_err *err) {
     WR_CLEANUP(sweep_clear) sweep s = {.l = l, .reachable = wr_map_new()};
     if (!s.reachable) return wr_nomem(err, "reachable files", 64);
+    bool settled;
+    WR_TRY(wr_ice_settle(l->catalog, l->state, &settled, err));
+    if (!settled) return wr_log(WR_LOG_INFO, "a request of an earlier process may still reach the catalog; files stay announced until that is known"), WR_OK;
     WR_TRY(wr_state_file_each(l->state, collect, &s, err));
     if (!s.n) return WR_OK;
     wr_code rc = wr_ice_catalog_each(l->catalog, mark_table, &s, err);
@@ -196,6 +239,27 @@ static wr_code open_warehouse(wr_lake *l, const char *uri, wr_err *err) {
     return wr_uri_is_local(l->warehouse) ? wr_mkdirs(l->warehouse, err) : WR_OK;
 }
 
+/* Names this home in a catalog that others write as well. */
+static wr_code open_writer(wr_lake *l, wr_err *err) {
+    char uuid[WR_UUID_TEXT];
+    WR_TRY(wr_state_get(l->state, "writer", &l->writer, err));
+    if (l->writer) return WR_OK;
+    if (!wr_uuid_new(uuid)) return wr_fail(err, WR_E_IO, WR_RETRY_SOON, "getrandom gave no uuid");
+    WR_TRY(wr_state_set(l->state, "writer", uuid, err));
+    return (l->writer = wr_strdup(uuid)) ? WR_OK : wr_nomem(err, "writer", sizeof uuid);
+}
+
+static wr_code open_tables(wr_lake *l, wr_err *err) {
+    wr_pos pos = {0};
+    int64_t ts;
+    WR_TRY(wr_ice_catalog_progress(l->catalog, l->pipeline, &l->offset, &pos, &ts, err));
+    wr_pos_clear(&pos);
+    WR_TRY(wr_ice_catalog_each(l->catalog, open_table, l, err));
+    WR_TRY(sweep_journal(l, err));
+    for (int i = 0; i < l->nleaving; i++) wr_lake_unlist(l, l->leaving[i]);
+    return wr_dir_list(l->index_dir, clean_index_folder, l, err);
+}
+
 wr_code wr_lake_open(const wr_lake_options *o, wr_state *state, wr_engine *engine, wr_lake **ret_lake, wr_err *err) {
     wr_lake *l = wr_calloc(1, sizeof *l);
     if (!l) return wr_nomem(err, "lake", sizeof *l);
@@ -216,13 +280,8 @@ wr_code wr_lake_open(const wr_lake_options *o, wr_state *state, wr_engine *engin
     if (rc == WR_OK) rc = open_warehouse(l, o->warehouse, err);
     if (rc == WR_OK) rc = wr_mkdirs(l->index_dir, err);
     if (rc == WR_OK) rc = wr_ice_catalog_open(&(wr_ice_catalog_options){.path = o->catalog_path, .store = o->store, .rest = o->rest}, &l->catalog, err);
-    if (rc == WR_OK) rc = wr_ice_catalog_each(l->catalog, open_table, l, err);
-    if (rc == WR_OK) rc = sweep_journal(l, err);
-    if (rc == WR_OK) rc = wr_dir_list(l->index_dir, clean_index_folder, l, err);
-    wr_pos pos = {0};
-    int64_t ts;
-    if (rc == WR_OK) rc = wr_ice_catalog_progress(l->catalog, l->pipeline, &l->offset, &pos, &ts, err);
-    wr_pos_clear(&pos);
+    if (rc == WR_OK && o->rest) rc = open_writer(l, err);
+    if (rc == WR_OK) rc = open_tables(l, err);
     if (rc != WR_OK) return wr_lake_close(l), rc;
     *ret_lake = l;
     return WR_OK;
@@ -233,7 +292,8 @@ void wr_lake_close(wr_lake *l) {
     wr_compaction_cancel(l, NULL);
     for (int i = 0; i < l->ntables; i++) wr_table_free(l->tables[i]);
     for (int i = 0; i < l->ndropped; i++) wr_table_free(l->dropped[i].table);
-    wr_free(l->tables), wr_free(l->dropped);
+    for (int i = 0; i < l->nleaving; i++) wr_ice_table_free(l->leaving[i]);
+    wr_free(l->tables), wr_free(l->dropped), wr_free(l->leaving), wr_free(l->writer);
     wr_u64map_free(l->by_id, NULL);
     wr_ice_catalog_close(l->catalog);
     wr_free(l->pipeline), wr_free(l->warehouse), wr_free(l->index_dir);
@@ -253,10 +313,6 @@ wr_code wr_lake_each(wr_lake *l, wr_code (*fn)(void *ctx, wr_table *t, wr_err *e
 }
 
 /* ------------------------------------------------------------------ names */
-static bool is_named(const wr_table *t, const char *ns, const char *name) {
-    return !strcmp(t->ns, ns) && !strcmp(t->name, name);
-}
-
 static wr_code aside_name(wr_lake *l, const char *ns, const char *name, char **ret, wr_err *err) {
     char stamp[32];
     time_t now = (time_t)(wr_now_us() / 1000000);
@@ -352,7 +408,9 @@ static wr_code claim_name_locked(wr_lake *l, const char *ns, const char *name, w
 /* ------------------------------------------------------------------ create, rename, drop */
 static wr_code make_table(wr_table *t, const wr_schema *schema, wr_err *err) {
     WR_AUTO char *location = NULL;
-    WR_TRY(wr_ice_new_location(t->lake->warehouse, t->ns, t->name, &location, err));
+    WR_AUTO char *warehouse = wr_asprintf("%s%s", t->lake->writer && wr_uri_is_local(t->lake->warehouse) ? "file://" : "", t->lake->warehouse);
+    if (!warehouse) return wr_nomem(err, "location", 64);
+    WR_TRY(wr_ice_new_location(warehouse, t->ns, t->name, &location, err));
     WR_TRY(wr_ice_new(t->lake->store, t->ns, t->name, location, t->lake->format_version, schema, &t->ice, err));
     WR_TRY(wr_table_set_schema(t, schema, err));
     t->create = true;
@@ -361,7 +419,9 @@ static wr_code make_table(wr_table *t, const wr_schema *schema, wr_err *err) {
 
 wr_code wr_lake_create(wr_lake *l, uint32_t table_id, const char *ns, const char *name, const wr_schema *schema,
                        wr_table **ret_table, wr_err *err) {
-    if (wr_u64map_get(l->by_id, table_id))
+    wr_table *there = wr_u64map_get(l->by_id, table_id);
+    if (there && wr_table_is_ahead(there) && is_named(there, ns, name)) return *ret_table = there, WR_OK; /* of a commit that was not completed */
+    if (there)
         return wr_fail(err, WR_E_EXISTS, WR_RETRY_NO, "lake table for source table %u exists", table_id);
     for (int i = 0; i < l->ntables; i++)
         if (is_named(l->tables[i], ns, name))

@@ -9,6 +9,7 @@
 #include "weir/base/mem.h"
 
 uint32_t wr_table_id(const wr_table *t) { return t->id; }
+bool wr_table_is_ahead(const wr_table *t) { return t->held > t->lake->offset; }
 const char *wr_table_ns(const wr_table *t) { return t->ns; }
 const char *wr_table_name(const wr_table *t) { return t->name; }
 const wr_schema *wr_table_schema(const wr_table *t) { return t->schema; }

@@ -78,6 +78,7 @@ typedef struct wr_dropped {
 
 struct wr_lake {
     char *pipeline, *warehouse, *index_dir;
+    char *writer; /* this home's uuid, in tables of a REST catalog; NULL = a catalog of our own */
     int format_version;
     bool show_loads;
     uint64_t file_bytes, pending_bytes;
@@ -93,6 +94,8 @@ struct wr_lake {
     wr_u64map *by_id;
     wr_dropped *dropped;
     int ndropped;           /* until the next commit */
+    wr_ice_table **leaving; /* found at open: a commit has dropped them, and they are in the catalog yet */
+    int nleaving;
     uint64_t offset;        /* of the last commit */
     uint64_t pending_total; /* bytes waiting in all batches */
     struct wr_compaction *compaction; /* under way; NULL = none */
@@ -102,6 +105,9 @@ struct wr_lake {
     int compact_from;          /* table to look at first */
     bool unknown;           /* the outcome of a commit is not known: only opening anew tells */
 };
+
+/* lake.c */
+void wr_lake_unlist(wr_lake *l, wr_ice_table *ice); /* takes a dropped table out of the catalog */
 
 /* table.c */
 void wr_table_free(wr_table *t);

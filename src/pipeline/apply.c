@@ -655,7 +655,7 @@ static wr_code restore_target(wr_pipeline *p, target *t, wr_err *err) {
     WR_TRY(wr_state_get(p->state, key, &due, err));
     t->due = due && *due && (t->phase == PHASE_STREAM || t->phase == PHASE_REPLAY);
     t->due_begun = due && *due && !t->due;
-    if (!t->merged && wr_table_schema(t->table)->version != t->members[0]->schema->version && t->phase != PHASE_WAIT)
+    if (!t->merged && wr_table_schema(t->table)->version != t->members[0]->schema->version && t->phase != PHASE_WAIT && !wr_table_is_ahead(t->table))
         return wr_fail(err, WR_E_SCHEMA, WR_RETRY_NO, "lake table %s.%s has schema version %u, the schema history says %u at queue offset %" PRIu64, t->ns, t->name,
                        wr_table_schema(t->table)->version, t->members[0]->schema->version, p->offset);
     return wr_target_bind(p, t, err);

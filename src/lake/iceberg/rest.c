@@ -296,6 +296,7 @@ wr_code wr_rest_read_loaded(wr_rest *r, const wr_rest_answer *a, const char *ns,
     wr_ice_table *t = NULL;
     if (!what) return wr_nomem(err, "table", 64);
     WR_TRY(wr_rest_read_table(wr_buf_view(&a->body), what, r->store ? lend : NULL, r->store, &t, err));
+    t->store = r->store;
     wr_code rc = wr_meta_set_name(t, ns, name, err);
     if (rc != WR_OK) return wr_ice_table_free(t), rc;
     *ret_table = t;

@@ -68,6 +68,7 @@ wr_code wr_lake_each(wr_lake *l, wr_code (*fn)(void *ctx, wr_table *t, wr_err *e
  * the way out. A dropped-and-kept table of ours with that name is moved aside to "<name>__dropped_<UTC time>" in the same commit. */
 wr_code wr_lake_create(wr_lake *l, uint32_t table_id, const char *ns, const char *name, const wr_schema *schema, wr_table **ret_table, wr_err *err);
 
+bool wr_table_is_ahead(const wr_table *t); /* has what wr_lake_progress does not tell yet: see wr_table_apply */
 uint32_t wr_table_id(const wr_table *t);
 const char *wr_table_ns(const wr_table *t);
 const char *wr_table_name(const wr_table *t);
