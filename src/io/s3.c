@@ -288,6 +288,7 @@ typedef struct upload {
     content data;
     uint64_t part_bytes;
     int parts;
+    bool completed;          /* as the server says, in so many words */
     char *id;                /* encoded for a query */
     char (*etags)[ETAG_MAX]; /* of each part, as the server gave them */
     uint8_t (*md5s)[16];
@@ -370,6 +371,7 @@ static wr_code upload_result(upload *u, const wr_s3_call *c, wr_err *err) {
     bool done = false;
     if (c->code == WR_OK) {
         WR_TRY(wr_s3_xml_read(wr_buf_view(&c->resp.body), take_root, &done, err));
+        u->completed = done;
         return done ? WR_OK : decode_fail(u->o, err, "the answer does not say that the upload is complete");
     }
     if (c->resp.status != 412 && !(c->resp.status == 404 && c->maybe_done)) return *err = c->err, c->code;
@@ -417,7 +419,7 @@ static wr_code upload_run(upload *u, wr_err *err) {
     for (int at = 0; at < u->parts && rc == WR_OK; at += u->s->parallel)
         rc = upload_parts(u, at, u->parts - at < u->s->parallel ? u->parts - at : u->s->parallel, err);
     if (rc == WR_OK) rc = upload_complete(u, err);
-    if (rc != WR_OK) upload_abort(u, err);
+    if (!u->completed) upload_abort(u, err);
     return rc;
 }
 

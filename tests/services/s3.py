@@ -75,7 +75,8 @@ class S3(Server):
         flags = {"dir": self.dir / "data", "ip": "127.0.0.1", "ip.bind": "127.0.0.1", "s3.port": self.port, **self.helpers,
                  "s3.config": self.dir / "s3.json", "s3.localSocket": self.socket("s3"), "filer.localSocket": self.socket("filer"),
                  "s3.iam": "false", "s3.port.lance": 0, "s3.port.iceberg": 0, "webdav": "false", "webdav.cacheDir": self.dir,
-                 "admin.ui": "false", "master.telemetry": "false", "s3.autoCreateBucket": "false"}
+                 "admin.ui": "false", "master.telemetry": "false", "s3.autoCreateBucket": "false",
+                 "volume.preStopSeconds": 0}
         if self.domain:
             flags["s3.domainName"] = self.domain
         return [WEED, "-v=0", f"-logdir={self.dir}", "mini", *(f"-{k}={v}" for k, v in flags.items())]
