@@ -8,6 +8,7 @@ BUILD='gcc cmake ninja-build pkg-config libmariadb-dev libzstd-dev liblz4-dev li
   libyaml-dev libcjson-dev libroaring-dev libicu-dev zlib1g-dev libssl-dev
   libcurl4-openssl-dev libcmocka-dev python3 python3-venv'
 TEST='mariadb-server mariadb-client'
+REST='openjdk-17-jdk-headless maven'
 FUZZ='clang-14 libclang-rt-14-dev'
 
 say() { echo "setup: $*" >&2; }
@@ -74,7 +75,11 @@ do_test() {
     .venv/bin/python -m pip install -q --disable-pip-version-check -r tests/requirements.txt || die "pip could not install tests/requirements.txt"
     cp tests/requirements.txt $stamp
   fi
-  (cd tests && ../.venv/bin/python -m services.mysql install) || die "MySQL for the tests could not be fetched"
+  command -v javac >/dev/null && command -v mvn >/dev/null || apt_need $REST
+  local service
+  for service in mysql s3 rest; do
+    (cd tests && ../.venv/bin/python -m services.$service install) || die "what services.$service needs could not be fetched"
+  done
 }
 
 do_fuzz() { do_build; apt_need $FUZZ; }

@@ -1,4 +1,4 @@
-"""Real database servers for tests, demo and benchmarks: started here, on loopback, stopped by the pid we recorded."""
+"""Real servers for tests, demo and benchmarks: started here, on loopback, stopped by the pid we recorded."""
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -62,6 +62,7 @@ class Server:
     owned    True: the server dies with this process, however this process ends
     """
     flavor = None
+    more_verbs = {}         # of the command line: {verb: what it does}
 
     def __init__(self, dir, port=None, owned=False):
         self.dir = Path(dir).resolve()
@@ -86,6 +87,10 @@ class Server:
         """raises one of self.not_yet while the server does not answer"""
         raise NotImplementedError
     not_yet = (OSError,)
+
+    def describe(self):
+        """a line for who started it by hand"""
+        raise NotImplementedError
 
     def lock_ports(self):
         self.port, self.lock_fd = ports.lock(self.port)
@@ -201,6 +206,7 @@ class Instance(Server):
     durable  True: fsync as in production. The default survives a kill of the server, not a power cut.
     """
     section = None
+    more_verbs = {"sql": "run one statement"}
     not_yet = (pymysql.err.OperationalError,)
 
     def __init__(self, dir, port=None, cnf=None, durable=False, owned=False):
@@ -238,6 +244,9 @@ class Instance(Server):
 
     def state(self):
         return {"cnf": self.cnf}
+
+    def describe(self):
+        return f"{self.flavor} on 127.0.0.1:{self.port}, user {USER}, password {PASSWORD}"
 
     def write_cnf(self, cnf):
         fsync = 1 if self.durable else 0
@@ -332,36 +341,47 @@ def run(argv, what, **kw):
     return r.stdout
 
 
-def cli(cls, argv=None):
-    """python -m services.mariadb|mysql VERB …"""
+VERBS = {"start": "start, or do nothing if it runs", "stop": "stop the server that was started here", "status": "0 if it runs",
+         "wipe": "stop and remove the folder"}
+
+
+def parsers(cls):
+    """of python -m services.FLAVOR VERB …: (all of it, {verb: its parser})"""
     p = argparse.ArgumentParser(prog=f"services.{cls.flavor}", description=f"A real {cls.flavor} server in a folder, on 127.0.0.1.")
     sub = p.add_subparsers(dest="verb", required=True)
     sub.add_parser("install", help="make the server software available")
-    for verb, text in (("start", "start, or do nothing if it runs"), ("stop", "stop the server that was started here"),
-                       ("status", "0 if it runs"), ("wipe", "stop and remove the folder"), ("sql", "run one statement")):
-        s = sub.add_parser(verb, help=text)
+    verbs = {verb: sub.add_parser(verb, help=text) for verb, text in {**VERBS, **cls.more_verbs}.items()}
+    for s in verbs.values():
         s.add_argument("--dir", required=True)
-        if verb == "start":
-            s.add_argument("--port", type=int)
-            s.add_argument("--durable", action="store_true", help="fsync as in production")
-            s.add_argument("--set", action="append", default=[], metavar="OPTION=VALUE", help="a server option, repeatable")
-        if verb == "sql":
-            s.add_argument("statement")
-    o = p.parse_args(argv)
+    verbs["start"].add_argument("--port", type=int)
+    return p, verbs
+
+
+def obey(cls, o, start):
+    """does what was parsed; start(o) -> the started server"""
     if o.verb == "install":
         cls(CACHE / "none").install()
-        return 0
-    if o.verb == "start":
-        inst = cls(o.dir, o.port, dict(x.partition("=")[::2] for x in o.set) if o.set else None, o.durable).start()
-        print(f"{inst.flavor} on 127.0.0.1:{inst.port}, user {USER}, password {PASSWORD}, pid {inst.pid}")
-        return 0
-    inst = cls(o.dir)
-    if o.verb == "status":
-        print(f"running, pid {inst.pid}, port {inst.port}" if inst.pid else "stopped")
-        return 0 if inst.pid else 3
+    elif o.verb == "start":
+        server = start(o)
+        print(f"{server.describe()}, pid {server.pid}")
+    elif o.verb == "status":
+        pid = cls(o.dir).pid
+        print(f"running, pid {pid}, port {cls(o.dir).port}" if pid else "stopped")
+        return 0 if pid else 3
+    else:
+        getattr(cls(o.dir), o.verb)()
+    return 0
+
+
+def cli(cls, argv=None):
+    """of MariaDB and MySQL"""
+    p, verbs = parsers(cls)
+    verbs["start"].add_argument("--durable", action="store_true", help="fsync as in production")
+    verbs["start"].add_argument("--set", action="append", default=[], metavar="OPTION=VALUE", help="a server option, repeatable")
+    verbs["sql"].add_argument("statement")
+    o = p.parse_args(argv)
     if o.verb == "sql":
-        for row in inst.sql(o.statement):
+        for row in cls(o.dir).sql(o.statement):
             print("\t".join("NULL" if v is None else str(v) for v in row))
         return 0
-    getattr(inst, o.verb)()
-    return 0
+    return obey(cls, o, lambda o: cls(o.dir, o.port, dict(x.partition("=")[::2] for x in o.set) if o.set else None, o.durable).start())

