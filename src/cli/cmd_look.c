@@ -157,7 +157,7 @@ static wr_code open_view(const wr_config *c, wr_store **ret_store, wr_lake_view 
     const wr_pipeline_options *o = wr_config_options(c);
     WR_AUTO char *catalog = wr_path_join(o->home, "catalog.db");
     if (!catalog) return wr_nomem(err, "path", 256);
-    if (!wr_file_exists(catalog)) {
+    if (!o->rest && !wr_file_exists(catalog)) {
         wr_fail(err, WR_E_NOTFOUND, WR_RETRY_NO, "there is no lake yet: %s does not exist", catalog);
         return wr_err_cure(err, "start the pipeline: weir sync -c FILE");
     }

@@ -25,7 +25,7 @@ struct wr_config {
     secret password, s3_access, s3_secret, s3_session, rest_token, rest_credential;
     char *s3_endpoint, *s3_region, *s3_ca, *rest_uri, *rest_warehouse, *rest_server, *rest_scope, *rest_ca;
     int port;
-    uint64_t tls, zero_date, time_as, on_drop, type_change, rowless, visible, rows_per_second, parallel, catalog, format_version, commit_every, commit_bytes, server_id, queue_bytes, path_style, cache_bytes;
+    uint64_t tls, zero_date, time_as, on_drop, type_change, rowless, visible, rows_per_second, parallel, catalog, format_version, commit_every, commit_bytes, server_id, queue_bytes, path_style, cache_bytes, s3_timeout, rest_timeout;
     char **capture; int ncapture;
     char **exclude; int nexclude;
     wr_merge_rule *merge; int nmerge;
@@ -83,6 +83,7 @@ static const key keys[] = {
     {"lake.rest.oauth2_server_uri", T_TEXT, AT(rest_server), NULL, "where tokens are asked for"},
     {"lake.rest.scope", T_TEXT, AT(rest_scope), NULL, "OAuth2 scope"},
     {"lake.rest.ca", T_TEXT, AT(rest_ca), NULL, "PEM file of the authorities to trust"},
+    {"lake.rest.timeout", T_DURATION, AT(rest_timeout), NULL, "a request in which nothing moves for so long is given up"},
     {"lake.s3.endpoint", T_TEXT, AT(s3_endpoint), NULL, "address of the S3 service"},
     {"lake.s3.region", T_TEXT, AT(s3_region), NULL, "region in signatures"},
     {"lake.s3.path_style", T_ENUM, AT(path_style), "false|true", "bucket in the path instead of the host's name"},
@@ -90,6 +91,7 @@ static const key keys[] = {
     SECRET("lake.s3.secret_key", s3_secret, "the secret key"),
     SECRET("lake.s3.session_token", s3_session, "the session token"),
     {"lake.s3.ca", T_TEXT, AT(s3_ca), NULL, "PEM file of the authorities to trust"},
+    {"lake.s3.timeout", T_DURATION, AT(s3_timeout), NULL, "a request in which nothing moves for so long is given up"},
     {"lake.s3.cache", T_BYTES, AT(cache_bytes), NULL, "disk for copies of objects"},
     {"lake.format_version", T_UINT, AT(format_version), "2-3", "Iceberg format of new tables"},
     {"lake.commit.every", T_DURATION, AT(commit_every), NULL, "time between commits"},
@@ -489,10 +491,11 @@ static wr_code assemble_lake(wr_config *c, wr_err *err) {
     if (!s3 && (c->s3_endpoint || c->s3_region)) return wr_fail(err, WR_E_CONFIG, WR_RETRY_NO, "%s: lake.s3 is given, and lake.warehouse is no s3:// address", c->path);
     if ((c->rest_token.env || c->rest_token.file || c->rest_token.command) && (c->rest_credential.env || c->rest_credential.file || c->rest_credential.command))
         return wr_fail(err, WR_E_CONFIG, WR_RETRY_NO, "%s: lake.rest.token and lake.rest.credential: only one of them may be given", c->path);
+    if (c->s3_timeout > 3600000000 || c->rest_timeout > 3600000000) return wr_fail(err, WR_E_CONFIG, WR_RETRY_NO, "%s: a time-out of lake.s3 or lake.rest is above one hour", c->path);
     WR_TRY(absolute(c, &c->s3_ca, err));
     WR_TRY(absolute(c, &c->rest_ca, err));
-    c->s3 = (wr_s3_options){.endpoint = c->s3_endpoint, .region = c->s3_region, .path_style = c->path_style == 1, .ca_file = c->s3_ca};
-    c->rest = (wr_rest_options){.uri = c->rest_uri, .warehouse = c->rest_warehouse, .oauth2_server_uri = c->rest_server, .scope = c->rest_scope, .ca_file = c->rest_ca};
+    c->s3 = (wr_s3_options){.endpoint = c->s3_endpoint, .region = c->s3_region, .path_style = c->path_style == 1, .ca_file = c->s3_ca, .stall_timeout_ms = (int)(c->s3_timeout / 1000)};
+    c->rest = (wr_rest_options){.uri = c->rest_uri, .warehouse = c->rest_warehouse, .oauth2_server_uri = c->rest_server, .scope = c->rest_scope, .ca_file = c->rest_ca, .stall_timeout_ms = (int)(c->rest_timeout / 1000)};
     if (s3) c->o.s3 = &c->s3;
     if (rest) c->o.rest = &c->rest;
     return WR_OK;

@@ -6,18 +6,34 @@ rest    files in SeaweedFS, catalog in Iceberg's own REST server
 faulty  the same, through proxies that answer 503, cut connections and stall; readers of the tests go to the servers themselves
 
 A worker of pytest has servers of its own. A REST server holds the tables of one pipeline: tests with two have two servers; they are emptied before the next test."""
+import contextlib
 import os
 from pathlib import Path
+
+from pyiceberg.exceptions import NoSuchNamespaceError
 
 MODE = os.environ.get("WEIR_LAKE", "local")
 MODES = ("local", "s3", "rest", "faulty")
 assert MODE in MODES, f"WEIR_LAKE={MODE} is none of {MODES}"
 KEY_ENV, SECRET_ENV = "WEIR_TEST_S3_KEY", "WEIR_TEST_S3_SECRET"
-FAULT_TIMEOUT = "2s"                # of Weir; proxies stall for longer
+FAULT_TIMEOUT = "1s"                # of Weir: shorter than the proxies stall
+FAULTS = {"stall_seconds": 2.5, "refuse": 0.2, "lose_answer": 0.03, "stall_before": 0.005, "stall_after": 0.005, "cut_request": 0.02, "cut_answer": 0.02}
 
 dir = None                          # of the servers; set by the session
 _s3 = _s3_proxy = None
 _rests, _rest_proxies, _homes = [], [], {}
+
+
+def proxy_before(server, seed):
+    from services.faulty_proxy import FaultyProxy
+    p = FaultyProxy(("127.0.0.1", server.port), seed=int(os.environ.get("WEIR_SEED", "0")) * 10 + seed)
+    for name, value in FAULTS.items():
+        setattr(p, name, value)
+    return p
+
+
+def proxy_url(p):
+    return f"http://127.0.0.1:{p.port}"
 
 
 def s3():
@@ -26,8 +42,7 @@ def s3():
         from services.s3 import S3
         _s3 = S3(dir / "s3", owned=True).start()
         if MODE == "faulty":
-            from services.faulty_proxy import faulty
-            _s3_proxy = faulty(_s3.port)
+            _s3_proxy = proxy_before(_s3, 1)
     return _s3
 
 
@@ -37,11 +52,10 @@ def rest(home):
     if home not in _homes:
         _homes[home] = len(_homes)
     while len(_rests) <= _homes[home]:
-        from services.rest import Rest
-        _rests.append(Rest(dir / f"rest{len(_rests)}", s3(), owned=True).start())
+        from services.rest import RestCatalog
+        _rests.append(RestCatalog(dir / f"rest{len(_rests)}", s3=s3(), owned=True).start())
         if MODE == "faulty":
-            from services.faulty_proxy import faulty
-            _rest_proxies.append(faulty(_rests[-1].port))
+            _rest_proxies.append(proxy_before(_rests[-1], 1 + len(_rests)))
     return _rests[_homes[home]]
 
 
@@ -52,14 +66,15 @@ def begin_test():
         for ns in cat.list_namespaces():
             for t in cat.list_tables(ns):
                 cat.drop_table(t)
-            cat.drop_namespace(ns)
+            with contextlib.suppress(NoSuchNamespaceError):     # one without properties goes with its last table
+                cat.drop_namespace(ns)
     _homes.clear()
 
 
 def stop():
     for p in [_s3_proxy, *_rest_proxies]:
         if p:
-            p.stop()
+            p.close()
     for r in [*_rests, _s3]:
         if r:
             r.wipe()
@@ -75,10 +90,10 @@ def config(home):
         return {}
     s3()
     over = {"warehouse": warehouse(home),
-            "s3": {"endpoint": _s3_proxy.url if _s3_proxy else _s3.endpoint, "path_style": "true", "access_key_env": KEY_ENV, "secret_key_env": SECRET_ENV}}
+            "s3": {"endpoint": proxy_url(_s3_proxy) if _s3_proxy else _s3.endpoint, "path_style": "true", "access_key_env": KEY_ENV, "secret_key_env": SECRET_ENV}}
     if MODE != "s3":
         r = rest(home)
-        over |= {"catalog": "rest", "rest": {"uri": _rest_proxies[_homes[str(home)]].url if MODE == "faulty" else r.uri}}
+        over |= {"catalog": "rest", "rest": {"uri": proxy_url(_rest_proxies[_homes[str(home)]]) if MODE == "faulty" else r.uri}}
     if MODE == "faulty":
         over["s3"]["timeout"] = over["rest"]["timeout"] = FAULT_TIMEOUT
     return {"lake": over}

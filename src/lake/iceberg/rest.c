@@ -160,7 +160,7 @@ static wr_code take_options(wr_rest *r, const wr_rest_options *o, wr_err *err) {
     }
     if (ok) ok = (r->base = wr_asprintf("%s/v1", r->uri));
     if (!ok) return wr_nomem(err, "catalog", 256);
-    wr_http_options h = {.ca_file = o->ca_file};
+    wr_http_options h = {.ca_file = o->ca_file, .stall_timeout_ms = o->stall_timeout_ms};
     return wr_http_open(&h, &r->http, err);
 }
 

@@ -30,6 +30,7 @@ typedef struct wr_rest_options { /* of an Iceberg REST catalog; NULL = not said 
     const char *oauth2_server_uri; /* <uri>/v1/oauth/tokens */
     const char *scope;             /* "catalog" */
     const char *ca_file;
+    int stall_timeout_ms;          /* 30,000 */
 } wr_rest_options;
 
 typedef struct wr_lake_options { /* zero means default */
