@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { HEADERS_MAX = 12, READ_BYTES = 256 << 10, MESSAGE_MAX = 400 };
+enum { HEADERS_MAX = 12, READ_BYTES = 256 << 10 };
 static const char EMPTY_SHA256[] = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
 /* ---- digests */
@@ -266,13 +266,8 @@ static wr_code prepare(const wr_s3 *s, const wr_s3_call *c, attempt *a, wr_http_
 
 /* ---- what an answer means */
 
-typedef struct s3_error {
-    char code[64], message[MESSAGE_MAX], region[64];
-    bool is_error;
-} s3_error;
-
 static wr_code error_element(void *ctx, const char *path, const char *text, wr_err *err) {
-    s3_error *e = ctx;
+    wr_s3_error *e = ctx;
     if (strcmp(path, "Error") == 0)
         e->is_error = true;
     else if (strcmp(path, "Error/Code") == 0)
@@ -284,11 +279,10 @@ static wr_code error_element(void *ctx, const char *path, const char *text, wr_e
     return WR_OK;
 }
 
-/* What cannot be read (an HTML page of a proxy, the body of a HEAD) leaves the fields empty. */
-static void read_error(const wr_http_response *r, s3_error *e) {
+void wr_s3_error_read_(wr_slice body, wr_s3_error *e) {
     wr_err ignored = WR_ERR_INIT;
-    *e = (s3_error){0};
-    if (r->body.n && wr_s3_xml_read(wr_buf_view(&r->body), error_element, e, &ignored) != WR_OK) *e = (s3_error){0};
+    *e = (wr_s3_error){0};
+    if (body.n && wr_s3_xml_read(body, error_element, e, &ignored) != WR_OK) *e = (wr_s3_error){0};
 }
 
 static bool one_of(const char *s, const char *const *list) {
@@ -311,14 +305,14 @@ static bool passes(int status, const char *code) {
     return status == 500 || status == 502 || status == 503 || status == 504 || status == 429 || one_of(code, codes);
 }
 
-static wr_code say(wr_s3_call *c, const s3_error *e, wr_code code, wr_retry retry) {
+static wr_code say(wr_s3_call *c, const wr_s3_error *e, wr_code code, wr_retry retry) {
     bool key = !c->on_bucket;
     return wr_fail(&c->err, code, retry, "%s s3://%.200s%s%.400s: the S3 server answered %d%s%s%s%s%s", c->method,
                    c->o->bucket, key ? "/" : "", key ? c->o->key : "", c->resp.status, e->code[0] ? " " : "", e->code,
                    e->message[0] ? " (" : "", e->message, e->message[0] ? ")" : "");
 }
 
-static wr_code refused(wr_s3_call *c, const s3_error *e) {
+static wr_code refused(wr_s3_call *c, const wr_s3_error *e) {
     say(c, e, WR_E_AUTH, WR_RETRY_NO);
     if (strcmp(e->code, "SignatureDoesNotMatch") == 0)
         return wr_err_cure(&c->err, "the secret key does not belong to the access key: correct it");
@@ -332,7 +326,7 @@ static wr_code refused(wr_s3_call *c, const s3_error *e) {
 }
 
 /* The region that the server names, when it is not ours. */
-static bool other_region(const wr_s3 *s, const wr_s3_call *c, s3_error *e) {
+static bool other_region(const wr_s3 *s, const wr_s3_call *c, wr_s3_error *e) {
     bool elsewhere = c->resp.status == 301 || c->resp.status == 307 ||
                      strcmp(e->code, "AuthorizationHeaderMalformed") == 0 || strcmp(e->code, "PermanentRedirect") == 0;
     if (!elsewhere) return false;
@@ -341,7 +335,7 @@ static bool other_region(const wr_s3 *s, const wr_s3_call *c, s3_error *e) {
     return e->region[0] && strcmp(e->region, s->region) != 0;
 }
 
-static wr_code explain(const wr_s3 *s, wr_s3_call *c, s3_error *e) {
+static wr_code explain(const wr_s3 *s, wr_s3_call *c, wr_s3_error *e) {
     static const char *const auth[] = {"ExpiredToken", "InvalidToken", "RequestTimeTooSkewed", NULL};
     static const char *const full[] = {"QuotaExceeded", "XMinioStorageFull", NULL};
     int status = c->resp.status;
@@ -381,13 +375,13 @@ static bool correct_clock(wr_s3 *s, wr_s3_call *c) {
 
 /* The result of an attempt: final, or pending for another one. */
 static void settle(wr_s3 *s, wr_s3_call *c) {
-    s3_error e = {0};
+    wr_s3_error e = {0};
     c->attempts++;
     c->pending = false;
     if (c->code == WR_OK) {
         bool fine = c->resp.status >= 200 && c->resp.status < 300;
         if (fine && !c->error_in_200) return;
-        read_error(&c->resp, &e);
+        wr_s3_error_read_(wr_buf_view(&c->resp.body), &e);
         if (fine && !e.is_error) return;
         snprintf(c->s3_code, sizeof c->s3_code, "%s", e.code);
         c->code = explain(s, c, &e);

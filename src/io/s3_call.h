@@ -23,6 +23,13 @@ typedef struct wr_s3_digest {
 wr_code wr_s3_digest_mem_(wr_slice s, wr_s3_digest *ret_digest, wr_err *err);
 wr_code wr_s3_digest_file_(const char *path, uint64_t at, uint64_t n, wr_s3_digest *ret_digest, wr_err *err);
 
+typedef struct wr_s3_error {
+    char code[64], message[400], region[64]; /* "" = not said */
+    bool is_error;
+} wr_s3_error;
+/* What an answer's body says of an error. One that cannot be read (a page of a proxy, none at all) says nothing. */
+void wr_s3_error_read_(wr_slice body, wr_s3_error *ret_error);
+
 typedef struct wr_s3_call {
     const char *method;
     const wr_s3_object *o;
