@@ -148,7 +148,7 @@ static wr_code end_of_start_tag(reader *r, bool *ret_empty, wr_err *err) {
 static wr_code enter(reader *r, wr_err *err) {
     r->p++;
     wr_slice name = take_name(r);
-    bool empty;
+    bool empty = false;
     if (name.n == 0) return bad(r, err, "a tag without a name");
     if (r->depth == 0 && r->rooted) return bad(r, err, "a second root element");
     if (r->depth == WR_S3_XML_DEPTH_MAX || name.n + 2 > sizeof r->path - r->path_n)
