@@ -3,6 +3,7 @@
 #include <time.h>
 #include <unistd.h>
 #include "table.h"
+#include "upkeep.h"
 #include "weir/base/clock.h"
 #include "weir/base/mem.h"
 #include "weir/io.h"
@@ -54,6 +55,7 @@ static wr_code add_ours(wr_lake *l, const char *ns, const char *name, wr_ice_tab
     wr_table *t = new_table(l, id, ns, name);
     if (!t) return wr_ice_table_free(ice), wr_nomem(err, "table", sizeof *t);
     t->ice = ice;
+    wr_upkeep_parse(wr_ice_property(ice, WR_UPKEEP_PROPERTY), &t->upkeep);
     int64_t head = wr_ice_ref(ice, WR_ICE_LOAD);
     const char *info = head >= 0 ? wr_ice_summary(ice, head, "weir.load") : NULL;
     t->loading = head >= 0;
@@ -194,6 +196,7 @@ wr_code wr_lake_open(const wr_lake_options *o, wr_state *state, wr_engine *engin
     l->show_loads = o->show_loads;
     l->compact_bytes = o->compact_bytes ? o->compact_bytes : 32u << 20;
     l->compact_files = o->compact_files ? o->compact_files : 8;
+    l->target_file_bytes = o->target_file_bytes ? o->target_file_bytes : 128u << 20;
     l->file_bytes = o->file_bytes ? o->file_bytes : 48u << 20;
     l->pending_bytes = o->pending_bytes ? o->pending_bytes : 96u << 20;
     l->snapshots_min = o->snapshots_min ? o->snapshots_min : 300;
@@ -219,7 +222,7 @@ wr_code wr_lake_open(const wr_lake_options *o, wr_state *state, wr_engine *engin
 
 void wr_lake_close(wr_lake *l) {
     if (!l) return;
-    wr_compaction_cancel(l, NULL);
+    wr_job_cancel(l, NULL);
     for (int i = 0; i < l->ntables; i++) wr_table_free(l->tables[i]);
     for (int i = 0; i < l->ndropped; i++) wr_table_free(l->dropped[i].table);
     wr_free(l->tables), wr_free(l->dropped);

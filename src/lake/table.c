@@ -16,7 +16,7 @@ const wr_schema *wr_table_schema(const wr_table *t) { return t->schema; }
 
 char *wr_table_index_dir(const wr_table *t) { return wr_asprintf("%s/%s", t->lake->index_dir, wr_ice_uuid(t->ice)); }
 
-static wr_code new_data_path(const wr_table *t, char **ret_uri, char **ret_local, wr_err *err) {
+wr_code wr_table_new_data_path(const wr_table *t, char **ret_uri, char **ret_local, wr_err *err) {
     uint64_t r = 0;
     if (getrandom(&r, sizeof r, 0) != (ssize_t)sizeof r)
         return wr_fail(err, WR_E_IO, WR_RETRY_SOON, "getrandom gave no file name");
@@ -67,7 +67,7 @@ void wr_table_forget_content(wr_table *t) {
 
 void wr_table_free(wr_table *t) {
     if (!t) return;
-    wr_compaction_cancel(t->lake, t);
+    wr_job_cancel(t->lake, t);
     wr_table_forget_content(t);
     wr_free(t->gone);
     for (uint32_t i = 0; i < t->nsealed; i++) wr_ice_file_free(t->sealed[i].file), wr_run_free(t->sealed[i].run, true);
@@ -187,7 +187,7 @@ wr_code wr_table_kill_all(wr_table *t, uint32_t no, const roaring_bitmap_t *rows
 
 static wr_code write_file(wr_table *t, const wr_batch *batch, wr_ice_file **ret_file, wr_err *err) {
     WR_AUTO char *uri = NULL, *local = NULL;
-    WR_TRY(new_data_path(t, &uri, &local, err));
+    WR_TRY(wr_table_new_data_path(t, &uri, &local, err));
     wr_ice_file *f = wr_ice_file_new(WR_ICE_DATA, uri);
     if (!f || !(f->format = wr_strdup("PARQUET"))) return wr_ice_file_free(f), wr_nomem(err, "file entry", 256);
     wr_parquet_file pf = {0};

@@ -176,29 +176,6 @@ static void delete_obsolete(commit *m) {
         }
 }
 
-/* Announced first: a crash in between leaves them to whoever sweeps the journal. */
-static void delete_dead(commit *m) {
-    for (int i = 0; i < m->n; i++) {
-        wr_plan *p = &m->plans[i];
-        const wr_ice_expire *x = m->edits[i].expire;
-        wr_err err = WR_ERR_INIT;
-        int k = 0;
-        wr_code rc = p->ndead && m->state
-                         ? wr_state_file_add_many(m->state, (const char *const *)p->dead, p->ndead, &err)
-                         : WR_OK;
-        if (WR_FAULT("ice.expire")) rc = wr_fail(&err, WR_E_IO, WR_RETRY_SOON, "fault ice.expire");
-        for (int j = 0; rc == WR_OK && j < p->ndead; j++) {
-            if (wr_file_remove(p->dead[j], &err) != WR_OK) continue;
-            char *gone = p->dead[j];
-            p->dead[j] = p->dead[k], p->dead[k++] = gone;
-        }
-        if (rc == WR_OK && k && m->state) rc = wr_state_file_done(m->state, (const char *const *)p->dead, k, &err);
-        if (rc != WR_OK) wr_log(WR_LOG_DEBUG, "files of expired snapshots stay: %s", err.msg);
-        if (x && x->ret_snapshots) *x->ret_snapshots = p->nexpired;
-        if (x && x->ret_files) *x->ret_files = k;
-    }
-}
-
 static wr_code run(commit *m, const wr_ice_progress *progress, wr_err *err) {
     WR_TRY(plan_all(m, err));
     if (m->state && m->npaths > 0) WR_TRY(wr_state_file_add_many(m->state, m->paths, m->npaths, err));
@@ -215,7 +192,6 @@ static wr_code run(commit *m, const wr_ice_progress *progress, wr_err *err) {
     tell_journal(m);
     (void)WR_FAULT("ice.told");
     delete_obsolete(m);
-    delete_dead(m);
     return WR_OK;
 }
 

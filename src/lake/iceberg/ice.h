@@ -90,10 +90,18 @@ wr_code wr_ice_ref_schema(const wr_ice_table *t, const char *ref, wr_schema **re
  * local paths by wr_ice_local_path when opened. */
 wr_code wr_ice_live_files(const wr_ice_table *t, int64_t snapshot_id, wr_ice_file ***ret_files, int *ret_n,
                           wr_err *err);
+/* The same in two steps, so that the second can be done beside commits: the snapshot's manifest list (owned), and the
+ * files that a manifest list names. @thread of wr_ice_listed_files any */
+wr_code wr_ice_manifest_list(const wr_ice_table *t, int64_t snapshot_id, char **ret_uri, wr_err *err);
+wr_code wr_ice_listed_files(const char *list_uri, wr_ice_file ***ret_files, int *ret_n, wr_err *err);
 /* Every path a snapshot needs: the table's present metadata file, the manifest list, its manifests, live data and
  * delete files. */
 wr_code wr_ice_each_path(const wr_ice_table *t, int64_t snapshot_id,
                          wr_code (*fn)(void *ctx, const char *path, wr_err *err), void *ctx, wr_err *err);
+/* Every path that any snapshot of the table needs, and its metadata files, the present one and those of its log; some
+ * more than once. */
+wr_code wr_ice_each_reference(const wr_ice_table *t, wr_code (*fn)(void *ctx, const char *path, wr_err *err), void *ctx,
+                              wr_err *err);
 /* "file:///a/b", "file:/a/b", "/a/b" -> "/a/b"; WR_E_UNSUPPORTED otherwise. */
 wr_code wr_ice_local_path(const char *uri, char **ret_path, wr_err *err);
 
@@ -142,20 +150,28 @@ typedef struct wr_ice_edit {
     bool no_snapshot;              /* only schema/properties/refs change (publish without new files) */
     const char *new_ns, *new_name; /* rename; NULL = as it is */
     bool create, drop;             /* catalog row */
-    const struct wr_ice_expire *expire; /* with no_snapshot and nothing else but properties: see below */
+    const struct wr_ice_expiry *expire; /* with no_snapshot and nothing else but properties: see below */
 } wr_ice_edit;
 
 /* Snapshots that leave the table: on every branch all but the newest `keep` and those younger than the limit; tags
- * stay. Files that only they needed (by path, over all snapshots that stay) are deleted after the commit, announced in
- * the journal meanwhile. Reads the manifests of all snapshots, so do it for many at once: with fewer than `at_least` to
- * go nothing happens, not even a new metadata file. */
-typedef struct wr_ice_expire {
+ * stay. Which, is chosen from the table's metadata; which files only they needed (by path, over all snapshots that stay)
+ * takes reading the manifests of all of them, beside whatever is committed meanwhile: what is committed builds on heads,
+ * and those stay. An edit with it takes the snapshots away; then, and only then, the files may be deleted. */
+typedef struct wr_ice_expire_options {
     int64_t older_than_us; /* wall clock */
     int keep;              /* 0 = 100 */
-    int at_least;          /* 0 = 1 */
-    int *ret_snapshots;    /* may be NULL: how many left */
-    int *ret_files;        /* may be NULL: how many files went */
-} wr_ice_expire;
+    int at_least;          /* 0 = 1: fewer are not worth it */
+} wr_ice_expire_options;
+typedef struct wr_ice_expiry wr_ice_expiry;
+/* *ret_expiry NULL: nothing to do. */
+wr_code wr_ice_expiry_new(const wr_ice_table *t, const wr_ice_expire_options *opts, wr_ice_expiry **ret_expiry,
+                          wr_err *err);
+void wr_ice_expiry_free(wr_ice_expiry *x);
+int wr_ice_expiry_snapshots(const wr_ice_expiry *x); /* how many leave, and stay */
+int wr_ice_expiry_files(const wr_ice_expiry *x);     /* found; after the deletion: deleted */
+wr_code wr_ice_expiry_find(wr_ice_expiry *x, wr_err *err); /* @thread any */
+/* Announces the files in the journal, deletes them, takes them out of it. What cannot be deleted stays there. @thread any */
+wr_code wr_ice_expiry_delete(wr_ice_expiry *x, wr_state *state, wr_err *err);
 
 /* Writes manifests, manifest lists and metadata files (each announced in the state's file journal first, fsynced), then
  * moves all catalog rows and the pipeline's progress in ONE SQLite transaction with compare-and-swap on

@@ -607,15 +607,26 @@ static wr_code in_snapshot(const wr_ice_table *t, int64_t snapshot_id, wr_err *e
     return wr_err_in(err, "table %s.%s, snapshot %" PRId64, t->ns ? t->ns : "", t->name ? t->name : "", snapshot_id);
 }
 
-wr_code wr_ice_live_files(const wr_ice_table *t, int64_t snapshot_id, wr_ice_file ***ret_files, int *ret_n,
-                          wr_err *err) {
-    WR_CLEANUP(file_list_clear) file_list l = {0};
+wr_code wr_ice_manifest_list(const wr_ice_table *t, int64_t snapshot_id, char **ret_uri, wr_err *err) {
     const char *uri = NULL;
     WR_TRY(snapshot_list(t, snapshot_id, &uri, err));
-    if (live_files(uri, &l, NULL, err) != WR_OK) return in_snapshot(t, snapshot_id, err);
+    if (!uri) return wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "snapshot %" PRId64 " has no manifest list", snapshot_id);
+    return (*ret_uri = wr_strdup(uri)) ? WR_OK : wr_nomem(err, "path", strlen(uri));
+}
+
+wr_code wr_ice_listed_files(const char *list_uri, wr_ice_file ***ret_files, int *ret_n, wr_err *err) {
+    WR_CLEANUP(file_list_clear) file_list l = {0};
+    WR_TRY(live_files(list_uri, &l, NULL, err));
     *ret_files = l.v, *ret_n = l.n;
     l = (file_list){0};
     return WR_OK;
+}
+
+wr_code wr_ice_live_files(const wr_ice_table *t, int64_t snapshot_id, wr_ice_file ***ret_files, int *ret_n,
+                          wr_err *err) {
+    WR_AUTO char *uri = NULL;
+    WR_TRY(wr_ice_manifest_list(t, snapshot_id, &uri, err));
+    return wr_ice_listed_files(uri, ret_files, ret_n, err) == WR_OK ? WR_OK : in_snapshot(t, snapshot_id, err);
 }
 
 wr_code wr_ice_each_path(const wr_ice_table *t, int64_t snapshot_id,

@@ -21,15 +21,12 @@ typedef struct wr_plan {
     int nfiles, cap;
     char **obsolete;
     int nobsolete; /* old metadata files to delete after the commit: local paths */
-    char **dead;
-    int ndead; /* files of expired snapshots: local paths */
-    int nexpired;
 } wr_plan;
 
 wr_code wr_plan_edit(const wr_ice_edit *edit, wr_plan *ret_plan, wr_err *err);
 void wr_plan_clear(wr_plan *p);
 
-wr_code wr_plan_expire(wr_plan *p, wr_err *err); /* edit->expire: changes doc, fills dead and nexpired */
+wr_code wr_plan_expire(wr_plan *p, wr_err *err); /* edit->expire: takes the snapshots out of doc */
 
 /* For the snapshot builder: a file to write. Takes content when it succeeds. */
 wr_code wr_plan_add_file(wr_plan *p, char *uri, wr_buf *content, wr_err *err); /* takes uri always */
