@@ -7,15 +7,15 @@
 #define DEAD_PERCENT 30      /* deleted rows of a file that are worth a rewrite ... */
 #define DEAD_PERCENT_DEAR 50 /* ... and once rewriting has cost as much as it may */
 #define AMPLIFICATION 2.5    /* from here on it is dear */
-#define CROWD 4              /* times `files` of the smallest ones are merged, however small they are */
 #define LITTLE 128           /* what is deleted is little below this part of the target */
 
-static const int parts[WR_POLICY_LEVELS - 1] = {512, 32, 2}; /* of the target: upper ends of the levels */
+/* Levels: files below a part of the target; merged when that makes a file of a part of it, or when they are so many times `files`. */
+static const struct level { int below, goal, crowd; } levels[WR_POLICY_LEVELS - 1] = {{4096, 4096, 2}, {256, 64, 4}, {2, 2, 8}};
 
 int wr_policy_level(const wr_policy *p, const wr_policy_file *f) {
     if (f->records >= WR_POLICY_ROWS / 2) return WR_POLICY_LEVELS - 1;
     for (int i = 0; i < WR_POLICY_LEVELS - 1; i++)
-        if (f->bytes < p->target_bytes / (uint64_t)parts[i]) return i;
+        if (f->bytes < p->target_bytes / (uint64_t)levels[i].below) return i;
     return WR_POLICY_LEVELS - 1;
 }
 
@@ -30,7 +30,7 @@ static bool has_room(const wr_policy *p, const wr_choice *c, const wr_policy_fil
 }
 
 /* ------------------------------------------------------------------ many small ones */
-/* The highest level whose files, with all below, make one of the next: so each byte is written once more a level, and no more. */
+/* The highest level whose files, with all below, make one of the next: so a byte is written once more a level, seldom twice. */
 static int level_due(const wr_policy *p, const wr_policy_file *files, uint32_t n, int *ret_count) {
     uint64_t live = 0;
     int count = 0, due = -1;
@@ -39,8 +39,8 @@ static int level_due(const wr_policy *p, const wr_policy_file *files, uint32_t n
         for (uint32_t i = 0; i < n; i++)
             if (wr_policy_level(p, &files[i]) == level) live += files[i].bytes - dead_bytes(&files[i]), here++;
         count += here;
-        bool enough = here && count >= p->files && live >= p->target_bytes / (uint64_t)parts[level];
-        if (enough || (level == 0 && count >= p->files * CROWD)) due = level, *ret_count = count;
+        bool enough = here && count >= p->files && live >= p->target_bytes / (uint64_t)levels[level].goal;
+        if (enough || here >= p->files * levels[level].crowd) due = level, *ret_count = count;
     }
     return due;
 }
@@ -52,7 +52,7 @@ static bool merge(const wr_policy *p, const wr_policy_file *files, uint32_t n, w
         if (wr_policy_level(p, &files[i]) <= level && has_room(p, c, &files[i])) take(c, &files[i]);
     if (c->n < 2) return memset(c, 0, sizeof *c), false;
     c->work = WR_WORK_MERGE;
-    snprintf(c->why, sizeof c->why, "%d files below %" PRIu64 " kB", count, p->target_bytes / (uint64_t)parts[level] / 1000);
+    snprintf(c->why, sizeof c->why, "%d files below %" PRIu64 " kB", count, p->target_bytes / (uint64_t)levels[level].below / 1000);
     return true;
 }
 

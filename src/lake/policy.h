@@ -8,7 +8,7 @@
 
 #define WR_POLICY_INPUTS 128            /* files of one job */
 #define WR_POLICY_ROWS (UINT32_C(1) << 21) /* rows of a file that is written: the memory of its index run */
-#define WR_POLICY_LEVELS 4              /* of size: below 1/512, 1/32 and 1/2 of the target, and full */
+#define WR_POLICY_LEVELS 4              /* of size: below 1/4096, 1/256 and 1/2 of the target, and full */
 
 typedef struct wr_policy {
     uint64_t target_bytes; /* of a full file */

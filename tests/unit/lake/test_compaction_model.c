@@ -417,7 +417,7 @@ static void real_compaction(real *r) {
     if (r->t->nfiles - r->t->nfree == 0) return;
     assert_ok(wr_compact_choose(r->t, true, &c, err));
     if (c.work == WR_WORK_NONE || wr_compact_begin(r->t, &c, &j.rw, &j.err) != WR_OK) return;
-    if (w_below(&r->w, 3) == 0) j.rw->group_bytes = 1500 + (uint64_t)w_below(&r->w, 3000), j.rw->output_bytes = 500; /* several files */
+    if (w_below(&r->w, 3) == 0) j.rw->group_bytes = 1 + (uint64_t)w_below(&r->w, 2500), j.rw->output_bytes = 500; /* several files */
     bool beside = w_below(&r->w, 2);
     if (beside) assert_int_equal(pthread_create(&th, NULL, real_work, &j), 0);
     real_change(r, 20);
