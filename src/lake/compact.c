@@ -17,14 +17,9 @@
 #define PATIENCE_US 60000000 /* between jobs of a table that gain little */
 
 static wr_policy policy_of(const wr_table *t, bool all) {
-    const wr_lake *l = t->lake;
-    const wr_upkeep *u = &t->upkeep;
-    return (wr_policy){.target_bytes = l->target_file_bytes,
-                       .job_bytes = l->target_file_bytes * 2,
-                       .files = l->compact_files,
-                       .amplification = u->new_bytes ? 1 + (double)u->rewritten_bytes / (double)u->new_bytes : 1,
-                       .patient = wr_mono_us() < t->patient_until_us,
-                       .all = all};
+    wr_policy p = wr_policy_of(t->lake->target_file_bytes, t->lake->compact_files, &t->upkeep);
+    p.patient = wr_mono_us() < t->patient_until_us, p.all = all;
+    return p;
 }
 
 wr_code wr_compact_choose(const wr_table *t, bool all, wr_choice *ret, wr_err *err) {

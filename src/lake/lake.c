@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
+#include "policy.h"
 #include "table.h"
 #include "upkeep.h"
 #include "weir/base/clock.h"
@@ -195,8 +196,8 @@ wr_code wr_lake_open(const wr_lake_options *o, wr_state *state, wr_engine *engin
     l->format_version = o->format_version ? o->format_version : 3;
     l->show_loads = o->show_loads;
     l->compact_bytes = o->compact_bytes ? o->compact_bytes : 32u << 20;
-    l->compact_files = o->compact_files ? o->compact_files : 8;
-    l->target_file_bytes = o->target_file_bytes ? o->target_file_bytes : 128u << 20;
+    l->compact_files = o->compact_files ? o->compact_files : WR_COMPACT_FILES;
+    l->target_file_bytes = o->target_file_bytes ? o->target_file_bytes : WR_TARGET_FILE_BYTES;
     l->file_bytes = o->file_bytes ? o->file_bytes : 48u << 20;
     l->pending_bytes = o->pending_bytes ? o->pending_bytes : 96u << 20;
     l->snapshots_min = o->snapshots_min ? o->snapshots_min : 300;

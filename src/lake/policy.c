@@ -12,6 +12,13 @@
 /* Levels: files below a part of the target; merged when that makes a file of a part of it, or when they are so many times `files`. */
 static const struct level { int below, goal, crowd; } levels[WR_POLICY_LEVELS - 1] = {{4096, 4096, 2}, {256, 64, 4}, {2, 2, 8}};
 
+wr_policy wr_policy_of(uint64_t target_bytes, int files, const wr_upkeep *u) {
+    return (wr_policy){.target_bytes = target_bytes,
+                       .job_bytes = target_bytes * 2,
+                       .files = files,
+                       .amplification = u->new_bytes ? 1 + (double)u->rewritten_bytes / (double)u->new_bytes : 1};
+}
+
 int wr_policy_level(const wr_policy *p, const wr_policy_file *f) {
     if (f->records >= WR_POLICY_ROWS / 2) return WR_POLICY_LEVELS - 1;
     for (int i = 0; i < WR_POLICY_LEVELS - 1; i++)

@@ -5,10 +5,12 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include "weir/lake.h"
 
 #define WR_POLICY_INPUTS 128            /* files of one job */
 #define WR_POLICY_ROWS (UINT32_C(1) << 21) /* rows of a file that is written: the memory of its index run */
-#define WR_POLICY_LEVELS 4              /* of size: below 1/4096, 1/256 and 1/2 of the target, and full */
+#define WR_POLICY_LEVELS WR_FILE_LEVELS
+#define WR_COMPACT_FILES 8              /* unless the options say otherwise */
 
 typedef struct wr_policy {
     uint64_t target_bytes; /* of a full file */
@@ -33,6 +35,8 @@ typedef struct wr_choice {
     char why[96];
 } wr_choice;
 
+/* Of a table with these counts; `patient` and `all` are the caller's to set. */
+wr_policy wr_policy_of(uint64_t target_bytes, int files, const wr_upkeep *upkeep);
 /* 0..WR_POLICY_LEVELS - 1 */
 int wr_policy_level(const wr_policy *p, const wr_policy_file *f);
 void wr_policy_choose(const wr_policy *p, const wr_policy_file *files, uint32_t n, wr_choice *ret);

@@ -1,5 +1,6 @@
 /* One table: rows in, files and deletion marks out. */
 #include "table.h"
+#include "policy.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -341,6 +342,7 @@ wr_code wr_table_get_health(wr_table *t, wr_table_health *ret, wr_err *err) {
                          .deletes = t->deletes,
                          .compactions = t->compactions,
                          .compacted_bytes = t->compacted_bytes,
+                         .upkeep = &t->upkeep,
                          .loading = t->loading};
     int64_t head = wr_ice_ref(t->ice, WR_ICE_MAIN), content = t->loading ? wr_ice_ref(t->ice, WR_ICE_LOAD) : head;
     if (head >= 0) h.committed_us = wr_ice_snapshot_time_us(t->ice, head);
@@ -357,6 +359,8 @@ wr_code wr_table_get_health(wr_table *t, wr_table_health *ret, wr_err *err) {
         h.rows += f->ice->records - f->ndead, h.deleted_rows += f->ndead;
         h.data_files++, h.data_bytes += f->ice->bytes;
         h.delete_files += f->deletes != NULL;
+        wr_policy p = {.target_bytes = t->lake->target_file_bytes};
+        h.files_at[wr_policy_level(&p, &(wr_policy_file){.bytes = f->ice->bytes, .records = f->ice->records})]++;
     }
     if (t->batch) h.rows += wr_batch_live_rows(t->batch);
     *ret = h;

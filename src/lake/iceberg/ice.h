@@ -79,6 +79,9 @@ int wr_ice_format_version(const wr_ice_table *t);
 const char *wr_ice_property(const wr_ice_table *t, const char *key); /* NULL when absent */
 int64_t wr_ice_ref(const wr_ice_table *t, const char *ref);          /* snapshot id, -1 = no such ref */
 const char *wr_ice_summary(const wr_ice_table *t, int64_t snapshot_id, const char *key);
+/* Snapshots whose summary has the key. */
+int wr_ice_summary_count(const wr_ice_table *t, const char *key);
+#define WR_ICE_MERGED "weir.manifests-merged" /* in the summary of a commit that merged manifests: how many */
 int64_t wr_ice_snapshot_time_us(const wr_ice_table *t, int64_t snapshot_id);
 int wr_ice_snapshot_count(const wr_ice_table *t);
 /* The table's current schema as Weir's (nested/unsupported types: WR_E_UNSUPPORTED naming the column). key columns from

@@ -216,6 +216,13 @@ const char *wr_ice_summary(const wr_ice_table *t, int64_t snapshot_id, const cha
     return sum ? wr_json_str(sum, key) : NULL;
 }
 
+int wr_ice_summary_count(const wr_ice_table *t, const char *key) {
+    const cJSON *s;
+    int n = 0;
+    cJSON_ArrayForEach(s, wr_json_get(t->doc, "snapshots")) n += wr_json_get(wr_json_get(s, "summary"), key) != NULL;
+    return n;
+}
+
 int64_t wr_ice_snapshot_time_us(const wr_ice_table *t, int64_t snapshot_id) {
     const cJSON *s = wr_meta_snapshot(t->doc, snapshot_id);
     return s ? wr_meta_num(s, "timestamp-ms", 0) * 1000 : 0;

@@ -53,7 +53,7 @@ typedef struct builder {
     wr_map *removed; /* path NUL referenced -> 1 + index into edit->removed */
     bool *found;
     tally added, gone;
-    int kept, created, replaced;
+    int kept, created, replaced, merged;
     int64_t entries_read;
 } builder;
 
@@ -301,7 +301,7 @@ static wr_code merge(builder *b, loaded **pick, int n, wr_entries *to, wr_err *e
         WR_TRY(read_manifest(b, pick[i], err));
         for (int j = 0; j < pick[i]->entries.n; j++) pick[i]->entries.v[j].status = WR_ENTRY_EXISTING;
         WR_TRY(add_entries(to, pick[i], err));
-        pick[i]->gone = true, b->replaced++;
+        pick[i]->gone = true, b->replaced++, b->merged++;
     }
     return WR_OK;
 }
@@ -426,7 +426,7 @@ static bool fill_summary(builder *b, cJSON *sum, int64_t parent_id) {
          put_num(sum, "total-equality-deletes", eq_now) &&
          (bytes < 0 || put_num(sum, "total-files-size", bytes + a->bytes - g->bytes));
     ok = ok && put_num(sum, "manifests-created", b->created) && put_num(sum, "manifests-kept", b->kept) &&
-         put_num(sum, "manifests-replaced", b->replaced) && put_num(sum, "entries-processed", b->entries_read) &&
+         put_num(sum, "manifests-replaced", b->replaced) && put_some(sum, WR_ICE_MERGED, b->merged) && put_num(sum, "entries-processed", b->entries_read) &&
          wr_json_set_str(sum, "engine-name", "weir") && wr_json_set_str(sum, "engine-version", WEIR_VERSION);
     for (int i = 0; ok && i < b->edit->nsummary; i++)
         ok = wr_json_set_str(sum, b->edit->summary_keys[i], b->edit->summary_vals[i]);

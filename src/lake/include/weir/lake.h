@@ -145,6 +145,9 @@ typedef struct wr_upkeep_action {
     uint64_t files_in, files_out, bytes_in, bytes_out, rows_dropped, snapshots, ms;
 } wr_upkeep_action;
 #define WR_UPKEEP_ACTIONS 20
+/* Sizes of data files: below 1/4096, 1/256 and 1/2 of target_file_bytes, and full. */
+#define WR_FILE_LEVELS 4
+#define WR_TARGET_FILE_BYTES (UINT64_C(128) << 20) /* unless the options say otherwise */
 typedef struct wr_upkeep {
     uint64_t new_bytes, rewritten_bytes; /* of data files: with rows that came new; with rows that were there before */
     uint64_t merges, rewrites, expiries;
@@ -160,6 +163,10 @@ typedef struct wr_table_health {
     uint64_t inserts, updates, deletes; /* applied since open */
     uint64_t compactions, compacted_bytes; /* since open: jobs, and what they wrote */
     const wr_upkeep *upkeep;     /* the table's, or until the view is closed */
+    uint64_t files_at[WR_FILE_LEVELS];
+    uint64_t manifest_merges;    /* among the snapshots that are there: commits that merged manifests; a view's only */
+    uint64_t metadata_bytes;     /* of the newest metadata.json; a view's only */
+    char due[96];                /* what compaction would do next and why, "" = nothing; a view's only */
     int64_t committed_us;        /* time of the newest snapshot, 0 = none */
     bool loading;
 } wr_table_health;
