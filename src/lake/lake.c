@@ -44,7 +44,7 @@ static bool owned_by(const wr_lake *l, const wr_ice_table *ice) {
     return owner && !strcmp(owner, l->pipeline);
 }
 
-static bool in_warehouse(const wr_lake *l, const char *uri) {
+bool wr_lake_has(const wr_lake *l, const char *uri) {
     WR_AUTO char *local = NULL;
     wr_err e = WR_ERR_INIT;
     size_t n = strlen(l->warehouse);
@@ -79,7 +79,7 @@ static wr_code open_table(void *ctx, const char *ns, const char *name, const cha
     wr_ice_table *ice;
     wr_err e = WR_ERR_INIT;
     if (wr_ice_load_file(metadata_location, &ice, &e) != WR_OK) {
-        if (!in_warehouse(l, metadata_location)) return WR_OK; /* not our business */
+        if (!wr_lake_has(l, metadata_location)) return WR_OK; /* not our business */
         *err = e;
         wr_err_in(err, "lake table %s.%s", ns, name);
         return wr_err_cure(err,
@@ -119,7 +119,7 @@ static wr_code mark_table(void *ctx, const char *ns, const char *name, const cha
     wr_ice_table *ice;
     wr_err e = WR_ERR_INIT;
     if (wr_ice_load_file(metadata_location, &ice, &e) != WR_OK) {
-        if (!in_warehouse(s->l, metadata_location)) return WR_OK;
+        if (!wr_lake_has(s->l, metadata_location)) return WR_OK;
         return *err = e, e.code;
     }
     wr_code rc = mark(s->reachable, metadata_location, err);

@@ -106,6 +106,9 @@ struct wr_lake {
     bool unknown;           /* the outcome of a commit is not known: only opening anew tells */
 };
 
+/* lake.c */
+bool wr_lake_has(const wr_lake *l, const char *uri); /* below its warehouse */
+
 /* table.c */
 void wr_table_free(wr_table *t);
 void wr_table_forget_content(wr_table *t); /* drops files, index, batch, removals from memory */

@@ -237,6 +237,55 @@ static void a_worker_that_is_not_wanted_ends_at_once(void **st) {
     lab_close(&l);
 }
 
+typedef struct found { int n; char last[400]; bool remove; } found;
+static wr_code find(void *ctx, const char *path, uint64_t bytes, int64_t modified_us, wr_err *err) {
+    found *f = ctx;
+    f->n++;
+    snprintf(f->last, sizeof f->last, "%s", path);
+    assert_true(bytes == 5 && modified_us > 0);
+    return f->remove ? wr_file_remove(path, err) : WR_OK;
+}
+
+static void files_that_nothing_names_are_found_and_no_others(void **st) {
+    lab l = {.version = 3};
+    lab_open(&l);
+    l.lake->snapshots_min = 5, l.lake->snapshots_max = 11, l.lake->snapshot_age_us = 1;
+    wr_table *t = lab_create(&l, 1, "t", 1), *gone = lab_create(&l, 2, "gone", 1);
+    int from = commits_of(&l, t, 0, 30);
+    lab_fill(gone, 0, 5), lab_commit(&l);
+    assert_ok(wr_table_drop(gone, WR_DROP_KEEP, err));
+    lab_commit(&l);
+    for (int id = 0; id < 100; id++) lab_del(t, id, "some row");
+    lab_commit(&l);
+    settle(&l);
+    commits_of(&l, t, from, 4);
+    found f = {0};
+    assert_ok(wr_lake_orphans(l.lake, 0, find, &f, err)); /* whatever expiry and compaction left is named */
+    if (f.n) fail_msg("%d files, %s", f.n, f.last);
+    char path[500], announced[500];
+    snprintf(path, sizeof path, "%s/data/left.parquet", wr_ice_location(t->ice));
+    snprintf(announced, sizeof announced, "%s/data/begun.parquet", wr_ice_location(t->ice));
+    assert_ok(wr_file_create(path, wr_slice_str("rests"), err));
+    assert_ok(wr_file_create(announced, wr_slice_str("rests"), err));
+    assert_ok(wr_state_file_add(l.state, announced, err));
+    assert_ok(wr_lake_orphans(l.lake, INT64_C(3600000000), find, &f, err)); /* too young */
+    assert_int_equal(f.n, 0);
+    assert_ok(wr_lake_orphans(l.lake, 0, find, &f, err));
+    assert_int_equal(f.n, 1);
+    assert_string_equal(f.last, path);
+    f.remove = true;
+    assert_ok(wr_lake_orphans(l.lake, 0, find, &f, err));
+    assert_int_equal(f.n, 2);
+    assert_ok(wr_lake_orphans(l.lake, 0, find, &f, err));
+    assert_int_equal(f.n, 2);
+    assert_false(wr_file_exists(path));
+    assert_true(wr_file_exists(announced));
+    lab_reopen(&l);
+    assert_content(&l, "t", "580 rows");
+    assert_content(&l, "gone", "0:some row 1:some row 2:some row 3:some row 4:some row");
+    lab_close(&l);
+}
+
 int main(void) {
     w_fast_folder();
     const struct CMUnitTest tests[] = {
@@ -247,6 +296,7 @@ int main(void) {
         IN_DIR(old_snapshots_leave_with_their_files_and_no_commit_waits_for_it),
         IN_DIR(a_job_has_several_outputs_of_one_size),
         IN_DIR(optimizing_goes_on_until_nothing_is_due_and_all_of_it_when_asked),
+        IN_DIR(files_that_nothing_names_are_found_and_no_others),
         IN_DIR(a_worker_that_is_not_wanted_ends_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

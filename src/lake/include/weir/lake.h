@@ -133,6 +133,10 @@ wr_code wr_lake_govern(wr_lake *l, bool wait, bool *ret_changed, wr_err *err);
 /* The same at once until nothing is due for this table, with commits at the offset where the lake is. all: also what is not due, that is every file below full size
  * or with a deleted row, once. The lake has no other changes meanwhile. WR_E_INVAL while the table is being loaded. */
 wr_code wr_table_optimize(wr_table *t, bool all, wr_err *err);
+/* Files below the folders of this pipeline's tables that were last changed longer ago than age_us and that no snapshot, metadata file or journal entry names. fn may
+ * remove them. With a table in the catalog that cannot be read nothing is said at all. */
+typedef wr_code wr_orphan_sink(void *ctx, const char *path, uint64_t bytes, int64_t modified_us, wr_err *err);
+wr_code wr_lake_orphans(wr_lake *l, int64_t age_us, wr_orphan_sink *fn, void *ctx, wr_err *err);
 bool wr_lake_dirty(const wr_lake *l);         /* something would be written */
 uint64_t wr_lake_pending_bytes(const wr_lake *l);
 
