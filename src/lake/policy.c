@@ -10,7 +10,7 @@
 #define LITTLE 128           /* what is deleted is little below this part of the target */
 
 /* Levels: files below a part of the target; merged when that makes a file of a part of it, or when they are so many times `files`. */
-static const struct level { int below, goal, crowd; } levels[WR_POLICY_LEVELS - 1] = {{4096, 4096, 2}, {256, 64, 4}, {2, 2, 8}};
+static const struct level { int below, goal, crowd; } levels[WR_POLICY_LEVELS - 1] = {{4096, 4096, 1}, {256, 64, 4}, {2, 2, 8}};
 
 wr_policy wr_policy_of(uint64_t target_bytes, int files, const wr_upkeep *u) {
     return (wr_policy){.target_bytes = target_bytes,

@@ -142,8 +142,8 @@ static void small_files_are_merged_once_they_make_one_of_the_next_size(void **st
     wr_choice c = choose(p, f, 8);
     assert_true(c.work == WR_WORK_MERGE && c.n == 8 && c.dead_rows == 0 && strstr(c.why, "8 files"));
     for (uint32_t i = 0; i < 200; i++) f[i].bytes = 100;
-    assert_int_equal(choose(p, f, 15).work, WR_WORK_NONE);
-    assert_int_equal(choose(p, f, 16).n, 16); /* a crowd of tiny ones */
+    assert_int_equal(choose(p, f, 7).work, WR_WORK_NONE);
+    assert_int_equal(choose(p, f, 8).n, 8); /* a crowd of tiny ones */
     assert_int_equal(choose(p, f, 200).n, WR_POLICY_INPUTS);
     for (uint32_t i = 0; i < 200; i++) f[i].bytes = 64 * MB;
     assert_int_equal(choose(p, f, 200).work, WR_WORK_NONE); /* full */
