@@ -21,7 +21,8 @@ const wr_pipeline_options *wr_config_options(const wr_config *c);
 
 typedef struct wr_args {
     const char *config;       /* -c */
-    bool json, until_current, verbose, csv;
+    bool json, until_current, verbose, csv, all, orphans, remove;
+    int64_t older_than_us;    /* < 0: none given */
     double timeout_s;         /* < 0: none given */
     const char *words[8]; int nwords;
 } wr_args;
@@ -32,12 +33,15 @@ int wr_cmd_wait(const wr_args *a);
 int wr_cmd_status(const wr_args *a);
 int wr_cmd_tables(const wr_args *a);
 int wr_cmd_sql(const wr_args *a);
+int wr_cmd_optimize(const wr_args *a);
 
 /* "weir: message" and the way out to standard error; returns EXIT_FAILED, EXIT_USAGE for WR_E_CONFIG and WR_E_INVAL. */
 int wr_cli_fail(const wr_err *err);
 bool wr_cli_colour(int fd);   /* a terminal, and NO_COLOR is not set */
 /* The one of `names` nearest to `word` (Damerau-Levenshtein), NULL when none is near. */
 const char *wr_cli_nearest(const char *word, const char *const *names, int n);
+/* "3d", "12h", "30m", "10s" in microseconds; -1: it is none. */
+int64_t wr_cli_age(const char *text);
 char *wr_cli_bytes(double bytes, char buf[32]); /* "1.2 GB" */
 
 #endif

@@ -171,28 +171,87 @@ static bool table_matches(const wr_table_health *h, const char *want) {
     return full && (!strcmp(full, want) || !strcmp(h->name, want));
 }
 
-static void print_table(const wr_table_health *h, const wr_schema *s, bool json, bool columns) {
-    char b[32], iso[32] = "-", type[32];
-    if (h->committed_us) wr_iso_time(h->committed_us, iso);
-    if (!json) {
-        printf("%12" PRIu64 " %8" PRIu64 " %10s %10" PRIu64 " %8" PRIu64 " %9" PRIu64 "  %-24s %s.%s%s\n", h->rows, h->data_files, wr_cli_bytes((double)h->data_bytes, b), h->deleted_rows, h->delete_files, h->snapshots, iso, h->ns, h->name,
-               h->loading ? " (loading)" : "");
-        for (int i = 0; columns && i < s->ncols; i++)
-            printf("             %-32s %-16s %s%s\n", s->cols[i].name, wr_type_name(s->cols[i].type, type), s->cols[i].key_ord ? "key " : "", s->cols[i].doc ? s->cols[i].doc : "");
+static double written_times(const wr_upkeep *u) { return u->new_bytes ? 1 + (double)u->rewritten_bytes / (double)u->new_bytes : 1; }
+static double deleted_percent(const wr_table_health *h) { return h->rows + h->deleted_rows ? 100.0 * (double)h->deleted_rows / (double)(h->rows + h->deleted_rows) : 0; }
+
+static void print_action(const wr_upkeep_action *a) {
+    char iso[32], in[32], out[32];
+    wr_iso_time(a->at_us, iso);
+    if (!strcmp(a->what, "expire")) {
+        printf("  %-24s %-8s %s: %" PRIu64 " left, and %" PRIu64 " files that only they needed, %" PRIu64 " ms\n", iso, a->what, a->why, a->snapshots, a->files_in, a->ms);
         return;
     }
+    printf("  %-24s %-8s %s: %" PRIu64 " files of %s became %" PRIu64 " of %s, %" PRIu64 " deleted rows went, %" PRIu64 " ms\n", iso, a->what, a->why, a->files_in, wr_cli_bytes((double)a->bytes_in, in), a->files_out,
+           wr_cli_bytes((double)a->bytes_out, out), a->rows_dropped, a->ms);
+}
+
+static void print_upkeep(const wr_table_health *h) {
+    static const int parts[WR_FILE_LEVELS - 1] = {4096, 256, 2};
+    const wr_upkeep *u = h->upkeep;
+    char b[32], c[32];
+    printf("\nfiles      ");
+    for (int i = 0; i < WR_FILE_LEVELS - 1; i++) printf("%" PRIu64 " below %s, ", h->files_at[i], wr_cli_bytes((double)(WR_TARGET_FILE_BYTES / (uint64_t)parts[i]), b));
+    printf("%" PRIu64 " full; on average %s\n", h->files_at[WR_FILE_LEVELS - 1], wr_cli_bytes(h->data_files ? (double)h->data_bytes / (double)h->data_files : 0, b));
+    printf("deleted    %.1f %% of the rows in them\n", deleted_percent(h));
+    printf("written    %s of new data, %s again: %.2f times in all\n", wr_cli_bytes((double)u->new_bytes, b), wr_cli_bytes((double)u->rewritten_bytes, c), written_times(u));
+    printf("metadata   %s, %" PRIu64 " snapshots; manifests were merged in %" PRIu64 " of them\n", wr_cli_bytes((double)h->metadata_bytes, b), h->snapshots, h->manifest_merges);
+    printf("due        %s\n", h->due[0] ? h->due : "nothing");
+    printf("upkeep     %" PRIu64 " merges, %" PRIu64 " rewrites, %" PRIu64 " times old snapshots; the last ones:\n", u->merges, u->rewrites, u->expiries);
+    for (int i = u->n - 1; i >= 0; i--) print_action(&u->last[i]);
+}
+
+static void print_table(const wr_table_health *h, const wr_schema *s, bool columns) {
+    char b[32], iso[32] = "-", type[32];
+    if (h->committed_us) wr_iso_time(h->committed_us, iso);
+    printf("%12" PRIu64 " %8" PRIu64 " %10s %10" PRIu64 " %8" PRIu64 " %9" PRIu64 " %7.2fx %-4s %-24s %s.%s%s\n", h->rows, h->data_files, wr_cli_bytes((double)h->data_bytes, b), h->deleted_rows, h->delete_files, h->snapshots,
+           written_times(h->upkeep), h->due[0] ? "yes" : "-", iso, h->ns, h->name, h->loading ? " (loading)" : "");
+    if (!columns) return;
+    for (int i = 0; i < s->ncols; i++)
+        printf("             %-32s %-16s %s%s\n", s->cols[i].name, wr_type_name(s->cols[i].type, type), s->cols[i].key_ord ? "key " : "", s->cols[i].doc ? s->cols[i].doc : "");
+    print_upkeep(h);
+}
+
+static void add_number(cJSON *o, const char *key, uint64_t v) { cJSON_AddNumberToObject(o, key, (double)v); }
+
+static void add_action(cJSON *list, const wr_upkeep_action *a) {
+    cJSON *o = cJSON_CreateObject();
+    char iso[32];
+    wr_iso_time(a->at_us, iso);
+    cJSON_AddStringToObject(o, "at", iso);
+    cJSON_AddStringToObject(o, "what", a->what);
+    cJSON_AddStringToObject(o, "why", a->why);
+    add_number(o, "files_in", a->files_in), add_number(o, "files_out", a->files_out);
+    add_number(o, "bytes_in", a->bytes_in), add_number(o, "bytes_out", a->bytes_out);
+    add_number(o, "rows_dropped", a->rows_dropped), add_number(o, "snapshots", a->snapshots), add_number(o, "ms", a->ms);
+    cJSON_AddItemToArray(list, o);
+}
+
+static void add_upkeep(cJSON *o, const wr_table_health *h) {
+    const wr_upkeep *u = h->upkeep;
+    cJSON *levels = cJSON_AddArrayToObject(o, "files_by_level"), *k = cJSON_AddObjectToObject(o, "upkeep"), *list;
+    for (int i = 0; i < WR_FILE_LEVELS; i++) cJSON_AddItemToArray(levels, cJSON_CreateNumber((double)h->files_at[i]));
+    add_number(o, "file_bytes_average", h->data_files ? h->data_bytes / h->data_files : 0);
+    cJSON_AddNumberToObject(o, "deleted_ratio", deleted_percent(h) / 100);
+    cJSON_AddNumberToObject(o, "write_amplification", written_times(u));
+    add_number(o, "metadata_bytes", h->metadata_bytes);
+    cJSON_AddStringToObject(o, "due", h->due);
+    add_number(k, "new_bytes", u->new_bytes), add_number(k, "rewritten_bytes", u->rewritten_bytes);
+    add_number(k, "merges", u->merges), add_number(k, "rewrites", u->rewrites), add_number(k, "expiries", u->expiries), add_number(k, "manifest_merges", h->manifest_merges);
+    list = cJSON_AddArrayToObject(k, "last");
+    for (int i = 0; i < u->n; i++) add_action(list, &u->last[i]);
+}
+
+static void print_table_json(const wr_table_health *h, const wr_schema *s) {
+    char iso[32], type[32];
     cJSON *o = cJSON_CreateObject();
     cJSON_AddStringToObject(o, "namespace", h->ns);
     cJSON_AddStringToObject(o, "name", h->name);
     cJSON_AddNumberToObject(o, "format_version", h->format_version);
-    cJSON_AddNumberToObject(o, "rows", (double)h->rows);
-    cJSON_AddNumberToObject(o, "data_files", (double)h->data_files);
-    cJSON_AddNumberToObject(o, "data_bytes", (double)h->data_bytes);
-    cJSON_AddNumberToObject(o, "deleted_rows", (double)h->deleted_rows);
-    cJSON_AddNumberToObject(o, "delete_files", (double)h->delete_files);
-    cJSON_AddNumberToObject(o, "snapshots", (double)h->snapshots);
+    add_number(o, "rows", h->rows), add_number(o, "data_files", h->data_files), add_number(o, "data_bytes", h->data_bytes);
+    add_number(o, "deleted_rows", h->deleted_rows), add_number(o, "delete_files", h->delete_files), add_number(o, "snapshots", h->snapshots);
     cJSON_AddBoolToObject(o, "loading", h->loading);
-    if (h->committed_us) cJSON_AddStringToObject(o, "committed_at", iso);
+    if (h->committed_us) wr_iso_time(h->committed_us, iso), cJSON_AddStringToObject(o, "committed_at", iso);
+    add_upkeep(o, h);
     cJSON *cols = cJSON_AddArrayToObject(o, "columns");
     for (int i = 0; i < s->ncols; i++) {
         cJSON *k = cJSON_CreateObject();
@@ -218,9 +277,13 @@ int wr_cmd_tables(const wr_args *a) {
     int n = 0, shown = 0;
     wr_code rc = open_view(c, &store, &v, &err);
     if (rc == WR_OK) rc = wr_lake_view_tables(v, &t, &h, &n, &err);
-    if (rc == WR_OK && !a->json) printf("%12s %8s %10s %10s %8s %9s  %-24s %s\n", "ROWS", "FILES", "SIZE", "DELETED", "DELFILES", "SNAPSHOTS", "COMMITTED", "TABLE");
+    if (rc == WR_OK && !a->json) printf("%12s %8s %10s %10s %8s %9s %8s %-4s %-24s %s\n", "ROWS", "FILES", "SIZE", "DELETED", "DELFILES", "SNAPSHOTS", "WRITTEN", "DUE", "COMMITTED", "TABLE");
     for (int i = 0; rc == WR_OK && i < n; i++)
-        if (table_matches(&h[i], a->nwords ? a->words[0] : NULL)) print_table(&h[i], t[i].schema, a->json, a->nwords > 0), shown++;
+        if (table_matches(&h[i], a->nwords ? a->words[0] : NULL)) {
+            if (a->json) print_table_json(&h[i], t[i].schema);
+            else print_table(&h[i], t[i].schema, a->nwords > 0);
+            shown++;
+        }
     if (rc == WR_OK && a->nwords && !shown) rc = wr_fail(&err, WR_E_NOTFOUND, WR_RETRY_NO, "the lake has no table %s", a->words[0]);
     wr_lake_view_close(v);
     wr_store_close(store);

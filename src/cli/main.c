@@ -11,7 +11,7 @@
 #include "cli.h"
 #include "weir/base/mem.h"
 
-typedef enum flag_bit { F_CONFIG = 1, F_JSON = 2, F_UNTIL = 4, F_TIMEOUT = 8, F_VERBOSE = 16, F_CSV = 32 } flag_bit;
+typedef enum flag_bit { F_CONFIG = 1, F_JSON = 2, F_UNTIL = 4, F_TIMEOUT = 8, F_VERBOSE = 16, F_CSV = 32, F_ALL = 64, F_ORPHANS = 128, F_OLDER = 256, F_DELETE = 512 } flag_bit;
 
 typedef struct command {
     const char *name, *args, *what, *example;
@@ -27,6 +27,8 @@ static const command commands[] = {
     {"status", "-c FILE [--json]", "state, positions, lag and last error", "weir status -c shop.yaml", wr_cmd_status, F_CONFIG | F_JSON, 0, 0},
     {"tables", "-c FILE [TABLE] [--json]", "lake tables and their health", "weir tables -c shop.yaml shop.orders", wr_cmd_tables, F_CONFIG | F_JSON, 0, 1},
     {"sql", "-c FILE [--json | --csv] 'SELECT ...'", "read the lake tables through DuckDB", "weir sql -c shop.yaml 'select count(*) from shop.orders'", wr_cmd_sql, F_CONFIG | F_JSON | F_CSV, 1, 1},
+    {"optimize", "-c FILE [TABLE ...] [--all] [--json]  or  -c FILE --orphans [--older-than AGE] [--delete] [--json]", "do by hand what a sync does for its tables: few files, few old snapshots", "weir optimize -c shop.yaml shop.orders\n  weir optimize -c shop.yaml --orphans --older-than 7d",
+     wr_cmd_optimize, F_CONFIG | F_JSON | F_ALL | F_ORPHANS | F_OLDER | F_DELETE, 0, 8},
 };
 #define NCOMMANDS ((int)(sizeof commands / sizeof *commands))
 
@@ -39,6 +41,10 @@ static const flag flags[] = {
     {"--until", F_UNTIL, true, "current: end once everything committed at the start is visible"},
     {"--timeout", F_TIMEOUT, true, "seconds to wait"},
     {"--verbose", F_VERBOSE, false, "say more"},
+    {"--all", F_ALL, false, "also files that are not due: all below full size or with a deleted row"},
+    {"--orphans", F_ORPHANS, false, "list files in the tables' folders that nothing names"},
+    {"--older-than", F_OLDER, true, "only those last changed so long ago (3d; h, m, s)"},
+    {"--delete", F_DELETE, false, "remove them"},
 };
 #define NFLAGS ((int)(sizeof flags / sizeof *flags))
 
@@ -66,7 +72,7 @@ static int help(const char *name) {
     if (!c) return EXIT_USAGE;
     printf("weir %s %s\n\n%c%s.\n\n", c->name, c->args, c->what[0] - 32, c->what + 1);
     for (int i = 0; i < NFLAGS; i++)
-        if (c->flags & flags[i].bit) printf("  %-10s %s\n", flags[i].name, flags[i].what);
+        if (c->flags & flags[i].bit) printf("  %-13s %s\n", flags[i].name, flags[i].what);
     printf("\nExample:\n  %s\n", c->example);
     return EXIT_FINE;
 }
@@ -82,7 +88,7 @@ static int wrong_flag(const command *c, const char *arg) {
 }
 
 static int parse(const command *c, int argc, char **argv, wr_args *a) {
-    a->timeout_s = -1;
+    a->timeout_s = -1, a->older_than_us = -1;
     bool words_only = false;
     for (int i = 0; i < argc; i++) {
         const char *arg = argv[i];
@@ -110,6 +116,13 @@ static int parse(const command *c, int argc, char **argv, wr_args *a) {
         case F_JSON: a->json = true; break;
         case F_CSV: a->csv = true; break;
         case F_VERBOSE: a->verbose = true; break;
+        case F_ALL: a->all = true; break;
+        case F_ORPHANS: a->orphans = true; break;
+        case F_DELETE: a->remove = true; break;
+        case F_OLDER:
+            a->older_than_us = wr_cli_age(v);
+            if (a->older_than_us < 0) return fprintf(stderr, "weir %s: --older-than takes an age such as 3d, 12h, 30m or 10s, not '%s'\n", c->name, v), EXIT_USAGE;
+            break;
         case F_UNTIL:
             if (strcmp(v, "current")) return fprintf(stderr, "weir %s: --until takes 'current', not '%s'\n", c->name, v), EXIT_USAGE;
             a->until_current = true;

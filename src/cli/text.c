@@ -47,6 +47,16 @@ const char *wr_cli_nearest(const char *word, const char *const *names, int n) {
     return ret;
 }
 
+int64_t wr_cli_age(const char *text) {
+    static const struct { char unit; int64_t seconds; } units[] = {{'d', 86400}, {'h', 3600}, {'m', 60}, {'s', 1}};
+    char *end;
+    if (text[0] < '0' || text[0] > '9') return -1;
+    double n = strtod(text, &end);
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        if (*end == units[i].unit && !end[1] && n <= 36500) return (int64_t)(n * (double)units[i].seconds * 1e6);
+    return -1;
+}
+
 char *wr_cli_bytes(double b, char buf[32]) {
     const char *u[] = {"B", "kB", "MB", "GB", "TB", "PB"};
     int i = 0;

@@ -1,8 +1,9 @@
 /* Parquet files from batches. Source: apache/parquet-format (README.md, Encodings.md, parquet.thrift).
  *
  * One column of one row group after the other goes straight from the batch through a page into the file: beside the
- * batch there are one page, its compressed form and a dictionary. Pages are v1 with PLAIN or RLE_DICTIONARY values,
- * which every reader takes (docs/decisions/0001-parquet-writer.md).
+ * batch there are one page, its compressed form and a dictionary, and of each group that is written its part of the
+ * footer. Pages are v1 with PLAIN or RLE_DICTIONARY values, which every reader takes
+ * (docs/decisions/0001-parquet-writer.md).
  */
 #include <assert.h>
 #include <errno.h>
@@ -44,12 +45,15 @@ enum { ENC_PLAIN = 0, ENC_RLE = 3, ENC_RLE_DICTIONARY = 8 };
 enum { PAGE_DATA = 0, PAGE_DICTIONARY = 2 };
 enum { CODEC_ZSTD = 6 };
 
+#define BOUND_BYTES 80 /* of a text's minimum and maximum: more than 16 characters, and the order stays */
+
 /* One column of one row group, as the footer has it. */
 typedef struct segment {
     uint64_t values, raw_bytes, bytes; /* sizes with page headers */
     uint64_t data_at, dict_at;         /* dict_at 0 = none */
     uint32_t data_pages;
-    wr_range range;
+    wr_range range; /* texts: borrowed from the batch until segment_own, then from `text` */
+    uint8_t *text;
 } segment;
 
 typedef struct group {
@@ -57,14 +61,17 @@ typedef struct group {
     uint64_t rows;
 } group;
 
-typedef struct writer {
-    const wr_batch *b;
-    const char *path;
+typedef struct wr_parquet_writer {
+    wr_schema *schema;
+    const wr_batch *b; /* under way */
+    char *path, *metadata;
     int fd, level;
-    uint64_t at;    /* bytes given to the file or in `out` */
+    bool created;
+    uint64_t at, rows;    /* bytes given to the file or in `out`; rows of all groups */
+    uint64_t group_rows;
     bool *required; /* per column: no null in the file and none allowed */
     group *groups;
-    uint32_t ngroups;
+    uint32_t ngroups, groups_cap;
     segment *segs; /* ngroups * ncols, by group */
     ZSTD_CCtx *zstd;
     wr_dense *dense;
@@ -159,7 +166,7 @@ static void list_body(writer *w, int max_def, wr_buf *out) {
 }
 
 static wr_code page_end(writer *w, int col, segment *seg, int encoding, wr_err *err) {
-    wr_type t = w->b->schema->cols[col].type;
+    wr_type t = w->schema->cols[col].type;
     WR_AUTO_BUF wr_buf levels = WR_BUF_INIT;
     if (w->page_values == 0) return WR_OK;
     if (t.kind == WR_BOOL) wr_bits_pack(&w->page, w->gap);
@@ -213,7 +220,7 @@ static uint32_t count_bits(const uint64_t *bits, uint32_t from, uint32_t to) {
 
 /* Whether a dictionary pays for this column of the group; it is then in w->dict. */
 static wr_code dict_build(writer *w, int col, const group *g, bool *ret_good, wr_err *err) {
-    wr_type t = w->b->schema->cols[col].type;
+    wr_type t = w->schema->cols[col].type;
     *ret_good = false;
     if (!wr_dict_suits(t)) return WR_OK;
     if (!wr_dict_reset(&w->dict, g->rows)) return wr_nomem(err, "Parquet dictionary", g->rows * 2);
@@ -230,7 +237,7 @@ static wr_code dict_build(writer *w, int col, const group *g, bool *ret_good, wr
 
 /* Puts one chunk's column into the page, closing it as often as it gets large. */
 static wr_code chunk_put(writer *w, int col, segment *seg, wr_err *err) {
-    wr_type t = w->b->schema->cols[col].type;
+    wr_type t = w->schema->cols[col].type;
     const wr_dense *d = w->dense;
     /* rows at a time so that long values do not make a huge page */
     uint32_t step = d->rows;
@@ -283,7 +290,7 @@ static wr_code list_put(writer *w, int col, segment *seg, wr_err *err) {
 }
 
 static wr_code column_write(writer *w, int col, const group *g, segment *seg, wr_err *err) {
-    wr_type t = w->b->schema->cols[col].type;
+    wr_type t = w->schema->cols[col].type;
     bool dict;
     WR_TRY(dict_build(w, col, g, &dict, err));
     unsigned width = dict ? wr_width_of(w->dict.entries - 1) : 0;
@@ -411,7 +418,7 @@ static void element_put(wr_buf *b, wr_type t, int repetition, const char *name, 
 }
 
 static void schema_put(writer *w, wr_th *file) {
-    const wr_schema *s = w->b->schema;
+    const wr_schema *s = w->schema;
     size_t n = 1;
     for (int i = 0; i < s->ncols; i++) n += s->cols[i].type.kind == WR_FLOATS ? 3 : 1;
     wr_th_list(file, 2, WR_TH_STRUCT, n);
@@ -480,7 +487,7 @@ static void encoding_stat(wr_buf *b, int page, int encoding, uint32_t n) {
 }
 
 static void segment_put(writer *w, int col, const segment *seg, wr_buf *b) {
-    const wr_column *c = &w->b->schema->cols[col];
+    const wr_column *c = &w->schema->cols[col];
     bool dict = seg->dict_at != 0, list = c->type.kind == WR_FLOATS;
     wr_th chunk = {b, 0};
     wr_th_i64(&chunk, 2, (int64_t)(dict ? seg->dict_at : seg->data_at));
@@ -507,7 +514,7 @@ static void segment_put(writer *w, int col, const segment *seg, wr_buf *b) {
 }
 
 static void group_put(writer *w, uint32_t g, wr_buf *b) {
-    int ncols = w->b->schema->ncols;
+    int ncols = w->schema->ncols;
     const segment *segs = &w->segs[(size_t)g * (size_t)ncols];
     uint64_t raw = 0, bytes = 0;
     wr_th rg = {b, 0};
@@ -524,20 +531,20 @@ static void group_put(writer *w, uint32_t g, wr_buf *b) {
     wr_th_end(&rg);
 }
 
-static wr_code footer_write(writer *w, const char *metadata, wr_err *err) {
-    const wr_schema *s = w->b->schema;
+static wr_code footer_write(writer *w, wr_err *err) {
+    const wr_schema *s = w->schema;
     WR_AUTO_BUF wr_buf b = WR_BUF_INIT;
     wr_th f = {&b, 0};
     wr_th_i32(&f, 1, 1);
     schema_put(w, &f);
-    wr_th_i64(&f, 3, (int64_t)wr_batch_live_rows(w->b));
+    wr_th_i64(&f, 3, (int64_t)w->rows);
     wr_th_list(&f, 4, WR_TH_STRUCT, w->ngroups);
     for (uint32_t g = 0; g < w->ngroups; g++) group_put(w, g, &b);
-    if (metadata) {
+    if (w->metadata) {
         wr_th_list(&f, 5, WR_TH_STRUCT, 1);
         wr_th kv = {&b, 0};
         wr_th_str(&kv, 1, "iceberg.schema");
-        wr_th_str(&kv, 2, metadata);
+        wr_th_str(&kv, 2, w->metadata);
         wr_th_end(&kv);
     }
     wr_th_str(&f, 6, "weir version " WEIR_VERSION);
@@ -558,31 +565,52 @@ static wr_code footer_write(writer *w, const char *metadata, wr_err *err) {
 }
 
 /* ------------------------------------------------------------------ all of it */
-
-static void writer_close(writer *w) {
+static void writer_free(writer *w) {
+    if (!w) return;
     if (w->fd >= 0) close(w->fd);
-    ZSTD_freeCCtx(w->zstd);
+    if (w->zstd) ZSTD_freeCCtx(w->zstd);
     wr_dict_free(&w->dict);
+    for (size_t i = 0; w->segs && i < (size_t)w->ngroups * (size_t)w->schema->ncols; i++) wr_free(w->segs[i].text);
+    wr_schema_unref(w->schema);
+    wr_free(w->path), wr_free(w->metadata);
     wr_free(w->required);
     wr_free(w->groups);
     wr_free(w->segs);
-    wr_free(w->dense);
     wr_free(w->levels);
+    wr_free(w->dense);
     wr_buf *bufs[] = {&w->out, &w->packed, &w->header, &w->page, &w->defs, &w->reps};
     for (size_t i = 0; i < sizeof bufs / sizeof *bufs; i++) wr_buf_free(bufs[i]);
+    wr_free(w);
+}
+
+static wr_code group_room(writer *w, wr_err *err) {
+    if (w->ngroups < w->groups_cap) return WR_OK;
+    uint32_t cap = w->groups_cap ? w->groups_cap * 2 : 4;
+    size_t bytes = (size_t)cap * (size_t)w->schema->ncols * sizeof(segment);
+    group *g = wr_realloc(w->groups, cap * sizeof *g);
+    if (g) w->groups = g;
+    segment *s = g ? wr_realloc(w->segs, bytes ? bytes : 1) : NULL;
+    if (!s) return wr_nomem(err, "Parquet row groups", bytes);
+    w->segs = s, w->groups_cap = cap;
+    return WR_OK;
 }
 
 /* Row groups are whole chunks; those without a live row fall away. */
-static void groups_cut(writer *w, uint64_t group_rows) {
+static wr_code groups_cut(writer *w, uint64_t *ret_most, wr_err *err) {
+    size_t ncols = (size_t)w->schema->ncols;
     group g = {0};
+    *ret_most = 1;
     for (uint32_t i = 0; i < w->b->nchunks; i++) {
         g.to = i + 1;
         g.rows += w->b->chunks[i]->rows - w->b->chunks[i]->ndead;
-        if (g.rows && (g.rows >= group_rows || i + 1 == w->b->nchunks)) {
-            w->groups[w->ngroups++] = g;
-            g = (group){.from = i + 1};
-        }
+        if (!g.rows || (g.rows < w->group_rows && i + 1 < w->b->nchunks)) continue;
+        WR_TRY(group_room(w, err));
+        memset(w->segs + w->ngroups * ncols, 0, ncols * sizeof *w->segs);
+        if (g.rows > *ret_most) *ret_most = g.rows;
+        w->groups[w->ngroups++] = g;
+        g = (group){.from = i + 1};
     }
+    return WR_OK;
 }
 
 static bool column_has_null(const wr_batch *b, int col) {
@@ -591,24 +619,22 @@ static bool column_has_null(const wr_batch *b, int col) {
     return false;
 }
 
-static wr_code writer_open(writer *w, const wr_parquet_options *o, wr_err *err) {
-    const wr_batch *b = w->b;
-    size_t ncols = (size_t)b->schema->ncols;
-    w->level = o && o->zstd_level ? o->zstd_level : 1;
-    w->required = wr_calloc(ncols, sizeof *w->required);
-    w->groups = wr_calloc(b->nchunks + 1u, sizeof *w->groups);
+/* What is in the batch decides whether a column can be required; without one (more may come), its part in the key. */
+static wr_code columns_begin(writer *w, const wr_batch *whole, wr_err *err) {
+    size_t ncols = (size_t)w->schema->ncols;
+    w->required = wr_calloc(ncols + 1, sizeof *w->required);
+    if (!w->required) return wr_nomem(err, "Parquet writer", ncols);
+    for (size_t i = 0; i < ncols; i++) {
+        const wr_column *c = &w->schema->cols[i];
+        w->required[i] = !c->nullable && (whole ? !column_has_null(whole, (int)i) : c->key_ord > 0);
+    }
+    return WR_OK;
+}
+
+static wr_code zstd_begin(writer *w, wr_err *err) {
     w->dense = wr_malloc(sizeof *w->dense);
-    if (!w->required || !w->groups || !w->dense) return wr_nomem(err, "Parquet writer", sizeof *w->dense);
-    for (size_t i = 0; i < ncols; i++) w->required[i] = !b->schema->cols[i].nullable && !column_has_null(b, (int)i);
-    groups_cut(w, o && o->row_group_rows ? o->row_group_rows : GROUP_ROWS);
-    uint64_t rows = 1;
-    for (uint32_t g = 0; g < w->ngroups; g++)
-        if (w->groups[g].rows > rows) rows = w->groups[g].rows;
-    w->segs = wr_calloc(w->ngroups * ncols + 1, sizeof *w->segs);
-    w->levels = wr_calloc(rows / 64 + 2, sizeof *w->levels);
-    w->gap = rows / 8 + 16; /* length, run header, a bit per row */
     w->zstd = ZSTD_createCCtx();
-    if (!w->segs || !w->levels || !w->zstd) return wr_nomem(err, "Parquet writer", rows / 8);
+    if (!w->dense || !w->zstd) return wr_nomem(err, "Parquet writer", sizeof *w->dense);
     size_t bad = ZSTD_CCtx_setParameter(w->zstd, ZSTD_c_compressionLevel, w->level);
     if (!ZSTD_isError(bad)) bad = ZSTD_CCtx_setParameter(w->zstd, ZSTD_c_checksumFlag, 1);
     if (ZSTD_isError(bad))
@@ -616,24 +642,74 @@ static wr_code writer_open(writer *w, const wr_parquet_options *o, wr_err *err) 
     return WR_OK;
 }
 
-static wr_code file_write(writer *w, const wr_parquet_options *o, wr_err *err) {
-    size_t ncols = (size_t)w->b->schema->ncols;
-    WR_TRY(out_put(w, wr_slice_of(MAGIC, 4), err));
-    for (uint32_t g = 0; g < w->ngroups; g++)
+static wr_code begin(writer *w, const wr_schema *schema, const wr_batch *whole, const wr_parquet_options *o,
+                     wr_err *err) {
+    w->level = o && o->zstd_level ? o->zstd_level : 1;
+    w->group_rows = o && o->row_group_rows ? o->row_group_rows : GROUP_ROWS;
+    w->schema = wr_schema_ref(schema);
+    if (o && o->metadata && !(w->metadata = wr_strdup(o->metadata))) return wr_nomem(err, "Parquet writer", 64);
+    WR_TRY(columns_begin(w, whole, err));
+    WR_TRY(zstd_begin(w, err));
+    w->fd = open(w->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (w->fd < 0) return file_fail(w, "open", errno, err);
+    w->created = true;
+    return out_put(w, wr_slice_of(MAGIC, 4), err);
+}
+
+static wr_code writer_open(const wr_schema *schema, const wr_batch *whole, const char *path,
+                           const wr_parquet_options *opts, writer **ret, wr_err *err) {
+    writer *w = wr_calloc(1, sizeof *w);
+    if (!w) return wr_nomem(err, "Parquet writer", sizeof *w);
+    w->fd = -1;
+    wr_code rc = (w->path = wr_strdup(path)) ? begin(w, schema, whole, opts, err) : wr_nomem(err, "path", 256);
+    if (rc != WR_OK) return wr_parquet_writer_abandon(w), wr_err_in(err, "write %s", path);
+    *ret = w;
+    return WR_OK;
+}
+
+/* The batch goes; what the footer needs of its texts stays. */
+static wr_code segment_own(segment *seg, wr_type t, wr_err *err) {
+    wr_range *r = &seg->range;
+    if ((t.kind != WR_STRING && t.kind != WR_BINARY) || !r->any) return WR_OK;
+    if (r->smin.n > BOUND_BYTES) r->smin.n = BOUND_BYTES;
+    if (r->smax.n > BOUND_BYTES) r->smax.n = BOUND_BYTES;
+    if (!(seg->text = wr_malloc(r->smin.n + r->smax.n + 1))) return wr_nomem(err, "statistics", 2 * BOUND_BYTES);
+    if (r->smin.n) memcpy(seg->text, r->smin.p, r->smin.n);
+    if (r->smax.n) memcpy(seg->text + r->smin.n, r->smax.p, r->smax.n);
+    r->smin.p = seg->text, r->smax.p = seg->text + r->smin.n;
+    return WR_OK;
+}
+
+static wr_code add(writer *w, const wr_batch *b, wr_err *err) {
+    size_t ncols = (size_t)w->schema->ncols;
+    uint32_t from = w->ngroups;
+    uint64_t most;
+    for (int i = 0; i < w->schema->ncols; i++)
+        if (w->required[i] && column_has_null(b, i))
+            return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "column %s is required and null in a row", w->schema->cols[i].name);
+    w->b = b;
+    WR_TRY(groups_cut(w, &most, err));
+    wr_free(w->levels);
+    w->levels = wr_calloc(most / 64 + 2, sizeof *w->levels);
+    if (!w->levels) return wr_nomem(err, "Parquet writer", most / 8);
+    w->gap = most / 8 + 16; /* length, run header, a bit per row */
+    for (uint32_t g = from; g < w->ngroups; g++) {
         for (size_t i = 0; i < ncols; i++) {
-            wr_code rc = column_write(w, (int)i, &w->groups[g], &w->segs[g * ncols + i], err);
-            if (rc != WR_OK) return wr_err_in(err, "column %s", w->b->schema->cols[i].name);
+            segment *seg = &w->segs[g * ncols + i];
+            wr_code rc = column_write(w, (int)i, &w->groups[g], seg, err);
+            if (rc == WR_OK) rc = segment_own(seg, w->schema->cols[i].type, err);
+            if (rc != WR_OK) return wr_err_in(err, "column %s", w->schema->cols[i].name);
         }
-    WR_TRY(footer_write(w, o ? o->metadata : NULL, err));
-    WR_TRY(out_flush(w, err));
-    if (fsync(w->fd)) return file_fail(w, "fsync", errno, err);
+        w->rows += w->groups[g].rows;
+    }
+    w->b = NULL;
     return WR_OK;
 }
 
 static wr_code stats_collect(const writer *w, wr_parquet_file *f, wr_err *err) {
-    const wr_schema *s = w->b->schema;
+    const wr_schema *s = w->schema;
     f->ncols = s->ncols;
-    f->rows = wr_batch_live_rows(w->b);
+    f->rows = w->rows;
     f->bytes = w->at;
     f->nsplits = (int)w->ngroups;
     f->cols = wr_calloc((size_t)s->ncols, sizeof *f->cols);
@@ -663,24 +739,44 @@ void wr_parquet_file_clear(wr_parquet_file *f) {
     *f = (wr_parquet_file){0};
 }
 
-wr_code wr_parquet_write(wr_engine *e, const wr_batch *b, const char *path, const wr_parquet_options *opts,
-                         wr_parquet_file *ret_file, wr_err *err) {
-    WR_CLEANUP(writer_close) writer w = {.b = b, .path = path, .fd = -1};
+wr_code wr_parquet_writer_open(const wr_schema *schema, const char *path, const wr_parquet_options *opts,
+                               wr_parquet_writer **ret_writer, wr_err *err) {
+    return writer_open(schema, NULL, path, opts, ret_writer, err);
+}
+
+void wr_parquet_writer_abandon(wr_parquet_writer *w) {
+    if (w && w->created) unlink(w->path);
+    writer_free(w);
+}
+
+wr_code wr_parquet_writer_add(wr_parquet_writer *w, const wr_batch *b, wr_err *err) {
+    return add(w, b, err) == WR_OK ? WR_OK : wr_err_in(err, "write %s", w->path);
+}
+
+uint64_t wr_parquet_writer_bytes(const wr_parquet_writer *w) { return w->at; }
+
+wr_code wr_parquet_writer_close(wr_parquet_writer *w, wr_parquet_file *ret_file, wr_err *err) {
     wr_parquet_file f = {0};
-    wr_code rc = writer_open(&w, opts, err);
-    bool created = false;
-    if (rc == WR_OK) {
-        w.fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        created = w.fd >= 0;
-        if (!created) rc = file_fail(&w, "open", errno, err);
-    }
-    if (rc == WR_OK) rc = file_write(&w, opts, err);
-    if (rc == WR_OK) rc = stats_collect(&w, &f, err);
+    wr_code rc = footer_write(w, err);
+    if (rc == WR_OK) rc = out_flush(w, err);
+    if (rc == WR_OK && fsync(w->fd)) rc = file_fail(w, "fsync", errno, err);
+    if (rc == WR_OK) rc = stats_collect(w, &f, err);
     if (rc != WR_OK) {
-        if (created) unlink(path);
+        wr_err_in(err, "write %s", w->path);
         wr_parquet_file_clear(&f);
-        return wr_err_in(err, "write %s", path);
+        wr_parquet_writer_abandon(w);
+        return rc;
     }
+    writer_free(w);
     *ret_file = f;
     return WR_OK;
+}
+
+wr_code wr_parquet_write(wr_engine *e, const wr_batch *b, const char *path, const wr_parquet_options *opts,
+                         wr_parquet_file *ret_file, wr_err *err) {
+    wr_parquet_writer *w;
+    WR_TRY(writer_open(b->schema, b, path, opts, &w, err));
+    wr_code rc = wr_parquet_writer_add(w, b, err);
+    if (rc != WR_OK) return wr_parquet_writer_abandon(w), rc;
+    return wr_parquet_writer_close(w, ret_file, err);
 }

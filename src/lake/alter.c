@@ -83,6 +83,7 @@ static wr_code swap_files(rewrite *w, wr_err *err) {
         wr_sealed s = w->out[i];
         WR_TRY(wr_index_reserve(t->index, err));
         WR_TRY(wr_table_add_file(t, s.file, false, &no, err));
+        t->files[no].rewritten = true;
         w->out[i] = (wr_sealed){0};
         wr_run_bind(s.run, 0, no);
         wr_index_add(t->index, s.run);

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include "table.h"
+#include "upkeep.h"
 #include "weir/base/clock.h"
 #include "weir/base/fault.h"
 #include "weir/base/log.h"
@@ -22,11 +23,14 @@ typedef struct table_edit {
     const char *pk[MAX_KV], *pv[MAX_KV];
     int np;
     char id[16];
+    wr_upkeep *upkeep; /* as it is after this; NULL: no change */
+    char *upkeep_text;
 } table_edit;
 
 static void edit_clear(table_edit *e) {
     for (int i = 0; i < e->ndeletes; i++) wr_ice_file_free(e->deletes[i]);
     wr_free(e->deletes), wr_free(e->added), wr_free(e->removed), wr_free(e->removed_refs);
+    wr_free(e->upkeep), wr_free(e->upkeep_text);
 }
 
 /* ------------------------------------------------------------------ edits */
@@ -86,6 +90,21 @@ static void put_both(table_edit *e, const char *key, const char *value) {
     put_property(e, key, value);
 }
 
+/* What came new, what was only written again, and what was done. */
+static wr_code keep_count(wr_table *t, table_edit *e, wr_err *err) {
+    uint64_t fresh = 0, again = 0;
+    for (uint32_t i = 0; i < t->nfiles; i++)
+        if (t->files[i].ice && !t->files[i].committed) *(t->files[i].rewritten ? &again : &fresh) += t->files[i].ice->bytes;
+    if (!fresh && !again && !t->has_action) return WR_OK;
+    wr_upkeep *u = e->upkeep = wr_malloc(sizeof *u);
+    if (!u) return wr_nomem(err, "upkeep", sizeof *u);
+    *u = t->upkeep;
+    u->new_bytes += fresh, u->rewritten_bytes += again;
+    if (t->has_action) wr_upkeep_add(u, &t->action);
+    if (!(e->upkeep_text = wr_upkeep_print(u))) return wr_nomem(err, "upkeep", 4096);
+    return put_property(e, WR_UPKEEP_PROPERTY, e->upkeep_text), WR_OK;
+}
+
 static wr_code gather(wr_table *t, table_edit *e, wr_ice_edit *out, wr_err *err) {
     e->t = t;
     if (t->opened) { /* a table that is only renamed or dropped need not be */
@@ -93,6 +112,7 @@ static wr_code gather(wr_table *t, table_edit *e, wr_ice_edit *out, wr_err *err)
         WR_TRY(drop_dead_files(t, err));
         WR_TRY(write_deletes(t, e, err));
         WR_TRY(list_files(t, e, err));
+        WR_TRY(keep_count(t, e, err));
     }
     if (t->loading) e->sk[e->ns] = "weir.load", e->sv[e->ns++] = t->load_info;
     if (t->create) {
@@ -141,6 +161,7 @@ static void adopt(table_edit *e) {
     }
     for (uint32_t i = 0; i < t->ngone; i++) wr_ice_file_free(t->gone[i]);
     t->ngone = 0;
+    if (e->upkeep) t->upkeep = *e->upkeep, t->has_action = false;
     if (t->publish) {
         t->loading = false;
         wr_free(t->load_info);
@@ -160,36 +181,10 @@ bool wr_lake_dirty(const wr_lake *l) {
 
 uint64_t wr_lake_pending_bytes(const wr_lake *l) { return l->pending_total; }
 
-/* ------------------------------------------------------------------ old snapshots */
 /* Catalog and tables disagree from here on, and only the catalog knows. */
-static wr_code note_unknown(wr_lake *l, wr_code rc, const wr_err *err) {
+wr_code wr_lake_note_unknown(wr_lake *l, wr_code rc, const wr_err *err) {
     if (rc != WR_OK && rc != WR_E_CONFLICT && err->retry == WR_RETRY_AFTER_RELOAD) l->unknown = true;
     return rc;
-}
-
-static wr_code expire(wr_table *t, wr_err *err) {
-    wr_lake *l = t->lake;
-    int step = (l->snapshots_max - l->snapshots_min) / 6, before = wr_ice_snapshot_count(t->ice);
-    if (step < 1) step = 1;
-    wr_ice_expire x = {.older_than_us = wr_now_us() - l->snapshot_age_us, .keep = l->snapshots_min, .at_least = step};
-    if (before > l->snapshots_max) x.older_than_us = INT64_MAX;
-    wr_ice_edit edit = {.table = t->ice, .ref = WR_ICE_MAIN, .no_snapshot = true, .expire = &x};
-    wr_code rc = wr_ice_commit(l->catalog, l->state, &edit, 1, NULL, err);
-    t->expire_at = wr_ice_snapshot_count(t->ice) + step;
-    return rc;
-}
-
-/* At most one table, so that no commit waits long. Nothing depends on it: what fails is looked at again later. */
-static void expire_one(wr_lake *l) {
-    for (int i = 0; i < l->ntables; i++) {
-        wr_table *t = l->tables[i];
-        int n = wr_ice_snapshot_count(t->ice);
-        if (t->create || n <= l->snapshots_min || n < t->expire_at) continue;
-        wr_err err = WR_ERR_INIT;
-        if (note_unknown(l, expire(t, &err), &err) != WR_OK)
-            wr_log(WR_LOG_DEBUG, "snapshots of %s.%s stay for now: %s", t->ns, t->name, err.msg);
-        return;
-    }
 }
 
 /* ------------------------------------------------------------------ the lake's commit */
@@ -260,12 +255,11 @@ wr_code wr_lake_commit(wr_lake *l, uint64_t offset, const wr_pos *pos, int64_t e
     if (rc == WR_OK && WR_FAULT("lake.before_commit"))
         rc = wr_fail(err, WR_E_IO, WR_RETRY_SOON, "injected: lake commit");
     wr_ice_progress progress = {l->pipeline, offset, pos, event_time_us};
-    if (rc == WR_OK) rc = note_unknown(l, wr_ice_commit(l->catalog, l->state, b.out, b.n, &progress, err), err);
+    if (rc == WR_OK) rc = wr_lake_note_unknown(l, wr_ice_commit(l->catalog, l->state, b.out, b.n, &progress, err), err);
     for (int i = 0; rc == WR_OK && i < b.n; i++)
         if (!b.out[i].drop) adopt(&b.ed[i]);
     for (int i = 0; rc == WR_OK && l->writer && i < l->ndropped; i++)
         if (l->dropped[i].how == WR_LEAVE_MIRROR && !l->dropped[i].table->create) wr_lake_unlist(l, l->dropped[i].table->ice);
-    if (rc == WR_OK) expire_one(l);
     pthread_mutex_unlock(&l->catalog_lock);
     if (rc != WR_OK) return wr_err_in(err, "lake commit at offset %" PRIu64, offset);
     for (int i = 0; i < l->ndropped; i++) wr_table_free(l->dropped[i].table);
@@ -292,7 +286,7 @@ static wr_code load_commit(wr_table *t, const char *info, table_edit *e, wr_err 
     attach_kv(e, &out);
     out.new_ns = out.new_name = NULL; /* that, and publishing, belongs to an offset */
     out.publish = false;
-    WR_TRY(note_unknown(l, wr_ice_commit(l->catalog, l->state, &out, 1, NULL, err), err));
+    WR_TRY(wr_lake_note_unknown(l, wr_ice_commit(l->catalog, l->state, &out, 1, NULL, err), err));
     bool rename_dirty = t->rename_dirty, publish = t->publish;
     t->publish = false;
     adopt(e);

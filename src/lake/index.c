@@ -7,12 +7,13 @@
 #include "weir/base/mem.h"
 #include "weir/io.h"
 
-#define FANOUT 8 /* runs of one size class before they are merged */
+#define FANOUT 8               /* runs of one size class before they are merged */
+#define LARGE (UINT64_C(1) << 20) /* entries of a run that is not merged any more */
 
 struct wr_index {
     wr_key_plan plan; /* form and fingerprint only */
     char *dir;
-    wr_run **runs; /* oldest first */
+    wr_run **runs; /* largest class first */
     int n, cap;
     uint64_t stamp; /* for file names; atomic */
     /* Where the last search ended: deleting many equal rows of a table without a key must not walk over all dead ones
@@ -57,30 +58,43 @@ static int size_class(uint64_t n) {
     return c;
 }
 
-/* The newest runs that are not larger than the last one by class. */
-static int mergeable(const wr_index *ix) {
-    int cls = ix->n ? size_class(ix->runs[ix->n - 1]->n) : 0, from = ix->n;
-    while (from > 0 && size_class(ix->runs[from - 1]->n) <= cls) from--;
-    return from;
+/* Puts a run behind those of its class and above: the order of runs means nothing for what a look-up finds, since a
+ * key's dead rows are passed over wherever they are. */
+static void place(wr_index *ix, wr_run *run) {
+    int at = ix->n;
+    while (at > 0 && size_class(ix->runs[at - 1]->n) < size_class(run->n)) at--;
+    memmove(ix->runs + at + 1, ix->runs + at, (size_t)(ix->n - at) * sizeof *ix->runs);
+    ix->runs[at] = run;
+    ix->n++;
 }
 
-/* Merges the newest runs while FANOUT of them are of one class: as in any log-structured index, every entry is
- * rewritten once per class. */
+/* FANOUT runs of one class that are still worth merging. */
+static bool mergeable(const wr_index *ix, int *ret_from, int *ret_to) {
+    for (int to = ix->n; to > 0;) {
+        int from = to - 1, class = size_class(ix->runs[from]->n);
+        while (from > 0 && size_class(ix->runs[from - 1]->n) == class) from--;
+        if (to - from >= FANOUT && ix->runs[from]->n < LARGE) return *ret_from = from, *ret_to = to, true;
+        to = from;
+    }
+    return false;
+}
+
+/* Merges runs while FANOUT of them are of one class: as in any log-structured index, every entry is rewritten once per
+ * class. Large runs stay as they are: the applying thread waits for a merge. */
 static wr_code settle(wr_index *ix, wr_err *err) {
-    for (;;) {
-        int from = mergeable(ix);
-        if (ix->n - from < FANOUT) return WR_OK;
+    int from, to;
+    while (mergeable(ix, &from, &to)) {
         WR_AUTO char *path = wr_index_run_path(ix);
         if (!path) return wr_nomem(err, "index run path", 64);
         wr_run *merged;
-        WR_TRY(wr_run_merge(&ix->plan, ix->runs + from, ix->n - from, path, &merged, err));
-        for (int i = from; i < ix->n; i++) wr_run_free(ix->runs[i], true);
-        ix->n = from;
-        if (merged->n)
-            ix->runs[ix->n++] = merged;
-        else
-            wr_run_free(merged, true);
+        WR_TRY(wr_run_merge(&ix->plan, ix->runs + from, to - from, path, &merged, err));
+        for (int i = from; i < to; i++) wr_run_free(ix->runs[i], true);
+        memmove(ix->runs + from, ix->runs + to, (size_t)(ix->n - to) * sizeof *ix->runs);
+        ix->n -= to - from;
+        if (merged->n) place(ix, merged);
+        else wr_run_free(merged, true);
     }
+    return WR_OK;
 }
 
 wr_code wr_index_reserve(wr_index *ix, wr_err *err) {
@@ -99,7 +113,7 @@ void wr_index_add(wr_index *ix, wr_run *run) {
         wr_run_free(run, true);
         return;
     }
-    ix->runs[ix->n++] = run;
+    place(ix, run);
     if (settle(ix, &err) != WR_OK) wr_log(WR_LOG_DEBUG, "index runs stay unmerged for now: %s", err.msg);
 }
 

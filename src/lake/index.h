@@ -43,7 +43,7 @@ wr_code wr_index_reserve(wr_index *ix, wr_err *err);
 void wr_index_add(wr_index *ix, wr_run *run);
 /* The file is gone: its entries are passed over from now on. A run without files is removed, from disk too. */
 void wr_index_drop_file(wr_index *ix, uint32_t fileno);
-/* Calls visit(file,row) for entries of the key, newest run first, until it returns true; returns whether one did. An
+/* Calls visit(file,row) for entries of the key, run by run, until it returns true; returns whether one did. An
  * entry for which visit has returned false once need not be shown again for as long as one key is asked for: dead rows
  * stay dead. */
 bool wr_index_find(wr_index *ix, wr_key key, bool (*visit)(void *ctx, uint32_t file, uint32_t row), void *ctx);

@@ -2,7 +2,9 @@
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
+#include "policy.h"
 #include "table.h"
+#include "upkeep.h"
 #include "weir/base/clock.h"
 #include "weir/base/log.h"
 #include "weir/base/mem.h"
@@ -48,7 +50,7 @@ static bool owned_by(const wr_lake *l, const wr_ice_table *ice) {
     return owner && !strcmp(owner, l->pipeline);
 }
 
-static bool in_warehouse(const wr_lake *l, const char *uri) {
+bool wr_lake_has(const wr_lake *l, const char *uri) {
     WR_AUTO char *place = NULL;
     wr_err e = WR_ERR_INIT;
     size_t n = strlen(l->warehouse);
@@ -62,6 +64,7 @@ static wr_code add_ours(wr_lake *l, const char *ns, const char *name, wr_ice_tab
     t->ice = ice;
     const char *held = wr_ice_property(ice, "weir.offset");
     t->held = held ? strtoull(held, NULL, 10) : 0;
+    wr_upkeep_parse(wr_ice_property(ice, WR_UPKEEP_PROPERTY), &t->upkeep);
     int64_t head = wr_ice_ref(ice, WR_ICE_LOAD);
     const char *info = head >= 0 ? wr_ice_summary(ice, head, "weir.load") : NULL;
     t->loading = head >= 0;
@@ -83,7 +86,7 @@ static wr_code add_ours(wr_lake *l, const char *ns, const char *name, wr_ice_tab
 static wr_code load_named(wr_lake *l, const char *ns, const char *name, const char *metadata_location, wr_ice_table **ret_ice, wr_err *err) {
     wr_ice_table *ice = NULL;
     wr_code rc = wr_ice_load(l->catalog, ns, name, &ice, err);
-    bool theirs = metadata_location ? !in_warehouse(l, metadata_location) : rc == WR_E_UNSUPPORTED;
+    bool theirs = metadata_location ? !wr_lake_has(l, metadata_location) : rc == WR_E_UNSUPPORTED;
     if (rc == WR_E_NOTFOUND || (rc != WR_OK && theirs)) return wr_err_clear(err), *ret_ice = NULL, WR_OK;
     if (rc == WR_OK) return *ret_ice = ice, WR_OK;
     if (err->retry != WR_RETRY_NO) return rc;
@@ -268,7 +271,8 @@ wr_code wr_lake_open(const wr_lake_options *o, wr_state *state, wr_engine *engin
     l->format_version = o->format_version ? o->format_version : 3;
     l->show_loads = o->show_loads;
     l->compact_bytes = o->compact_bytes ? o->compact_bytes : 32u << 20;
-    l->compact_files = o->compact_files ? o->compact_files : 8;
+    l->compact_files = o->compact_files ? o->compact_files : WR_COMPACT_FILES;
+    l->target_file_bytes = o->target_file_bytes ? o->target_file_bytes : WR_TARGET_FILE_BYTES;
     l->file_bytes = o->file_bytes ? o->file_bytes : 48u << 20;
     l->pending_bytes = o->pending_bytes ? o->pending_bytes : 96u << 20;
     l->snapshots_min = o->snapshots_min ? o->snapshots_min : 300;
@@ -289,7 +293,7 @@ wr_code wr_lake_open(const wr_lake_options *o, wr_state *state, wr_engine *engin
 
 void wr_lake_close(wr_lake *l) {
     if (!l) return;
-    wr_compaction_cancel(l, NULL);
+    wr_job_cancel(l, NULL);
     for (int i = 0; i < l->ntables; i++) wr_table_free(l->tables[i]);
     for (int i = 0; i < l->ndropped; i++) wr_table_free(l->dropped[i].table);
     for (int i = 0; i < l->nleaving; i++) wr_ice_table_free(l->leaving[i]);

@@ -1,5 +1,6 @@
 /* One table: rows in, files and deletion marks out. */
 #include "table.h"
+#include "policy.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -16,7 +17,7 @@ const wr_schema *wr_table_schema(const wr_table *t) { return t->schema; }
 
 char *wr_table_index_dir(const wr_table *t) { return wr_asprintf("%s/%s", t->lake->index_dir, wr_ice_uuid(t->ice)); }
 
-static wr_code new_data_uri(const wr_table *t, char **ret_uri, wr_err *err) {
+wr_code wr_table_new_data_uri(const wr_table *t, char **ret_uri, wr_err *err) {
     uint64_t r = 0;
     if (getrandom(&r, sizeof r, 0) != (ssize_t)sizeof r)
         return wr_fail(err, WR_E_IO, WR_RETRY_SOON, "getrandom gave no file name");
@@ -66,7 +67,7 @@ void wr_table_forget_content(wr_table *t) {
 
 void wr_table_free(wr_table *t) {
     if (!t) return;
-    wr_compaction_cancel(t->lake, t);
+    wr_job_cancel(t->lake, t);
     wr_table_forget_content(t);
     wr_free(t->gone);
     for (uint32_t i = 0; i < t->nsealed; i++) wr_ice_file_free(t->sealed[i].file), wr_run_free(t->sealed[i].run, true);
@@ -198,7 +199,7 @@ static wr_code write_announced(wr_table *t, const wr_batch *batch, const char *u
 static wr_code write_file(wr_table *t, const wr_batch *batch, wr_ice_file **ret_file, wr_err *err) {
     WR_AUTO char *uri = NULL;
     WR_CLEANUP(wr_parquet_file_clear) wr_parquet_file pf = {0};
-    WR_TRY(new_data_uri(t, &uri, err));
+    WR_TRY(wr_table_new_data_uri(t, &uri, err));
     wr_ice_file *f = wr_ice_file_new(WR_ICE_DATA, uri);
     wr_code rc = f && (f->format = wr_strdup("PARQUET")) ? WR_OK : wr_nomem(err, "file entry", 256);
     if (rc == WR_OK) rc = write_announced(t, batch, uri, &pf, err);
@@ -343,6 +344,7 @@ wr_code wr_table_get_health(wr_table *t, wr_table_health *ret, wr_err *err) {
                          .deletes = t->deletes,
                          .compactions = t->compactions,
                          .compacted_bytes = t->compacted_bytes,
+                         .upkeep = &t->upkeep,
                          .loading = t->loading};
     int64_t head = wr_ice_ref(t->ice, WR_ICE_MAIN), content = t->loading ? wr_ice_ref(t->ice, WR_ICE_LOAD) : head;
     if (head >= 0) h.committed_us = wr_ice_snapshot_time_us(t->ice, head);
@@ -359,6 +361,8 @@ wr_code wr_table_get_health(wr_table *t, wr_table_health *ret, wr_err *err) {
         h.rows += f->ice->records - f->ndead, h.deleted_rows += f->ndead;
         h.data_files++, h.data_bytes += f->ice->bytes;
         h.delete_files += f->deletes != NULL;
+        wr_policy p = {.target_bytes = t->lake->target_file_bytes};
+        h.files_at[wr_policy_level(&p, &(wr_policy_file){.bytes = f->ice->bytes, .records = f->ice->records})]++;
     }
     if (t->batch) h.rows += wr_batch_live_rows(t->batch);
     *ret = h;

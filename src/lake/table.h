@@ -16,6 +16,7 @@ typedef struct wr_data_file {
     uint64_t ndead;
     bool committed;       /* in the head snapshot */
     bool dirty;           /* dead has grown since the last commit */
+    bool rewritten;       /* holds rows that were in a file before; since the lake was opened */
     wr_ice_file *deletes; /* the committed delete file or vector of it, NULL = none */
 } wr_data_file;
 
@@ -62,10 +63,14 @@ struct wr_table {
 
     uint64_t anomalies, inserts, updates, deletes;
 
-    /* compaction */
+    /* upkeep */
     bool replace;              /* what the next commit does is only to put files in the place of others */
-    int64_t compact_after_us;  /* monotonic; not looked at before */
+    int64_t upkeep_after_us;   /* monotonic; no compaction before */
+    int64_t patient_until_us;  /* monotonic; a little that is deleted waits */
     uint64_t compactions, compacted_bytes;
+    wr_upkeep upkeep;          /* as the catalog has it */
+    wr_upkeep_action action;   /* what the next commit adds to it */
+    bool has_action;
 };
 
 /* Tables that leave with the next commit. ASIDE: a kept table makes room for its name; the wr_table is a shell with ice
@@ -98,15 +103,16 @@ struct wr_lake {
     int nleaving;
     uint64_t offset;        /* of the last commit */
     uint64_t pending_total; /* bytes waiting in all batches */
-    struct wr_compaction *compaction; /* under way; NULL = none */
-    uint64_t compact_bytes;    /* memory of one job's rows */
+    struct wr_job *job;        /* under way; NULL = none */
+    uint64_t compact_bytes, target_file_bytes;
     int compact_files;
-    int64_t compact_next_us;   /* monotonic; none is begun before */
-    int compact_from;          /* table to look at first */
+    int64_t next_job_us;       /* monotonic; none is begun before */
+    int job_from;              /* table to look at first */
     bool unknown;           /* the outcome of a commit is not known: only opening anew tells */
 };
 
 /* lake.c */
+bool wr_lake_has(const wr_lake *l, const char *uri); /* below its warehouse */
 void wr_lake_unlist(wr_lake *l, wr_ice_table *ice); /* takes a dropped table out of the catalog */
 
 /* table.c */
@@ -140,9 +146,15 @@ wr_code wr_table_open_files(wr_table *t, wr_err *err); /* loads live files, dele
 wr_code wr_table_build_index(wr_table *t, const wr_schema *schema, const wr_key_plan *plan, wr_index **ret_index,
                              wr_err *err);
 
-/* compact.c */
-typedef struct wr_compaction wr_compaction;
-void wr_compaction_cancel(wr_lake *l, const wr_table *t); /* waits for the worker; t NULL = whosever it is */
+/* Where a new data file of the table goes, both owned. @thread any */
+wr_code wr_table_new_data_uri(const wr_table *t, char **ret_uri, wr_err *err);
+
+/* govern.c */
+typedef struct wr_job wr_job;
+void wr_job_cancel(wr_lake *l, const wr_table *t); /* waits for the worker; t NULL = whosever it is */
+
+/* commit.c */
+wr_code wr_lake_note_unknown(wr_lake *l, wr_code rc, const wr_err *err); /* of every wr_ice_commit; returns rc */
 
 /* load.c */
 wr_code wr_table_take_sealed(wr_table *t, wr_err *err); /* load_lock held by the caller */

@@ -1,9 +1,13 @@
 /* Reading a catalog that somebody else writes. */
 #include <roaring/roaring.h>
 #include <stdlib.h>
+#include <string.h>
 #include "iceberg/ice.h"
+#include "policy.h"
+#include "upkeep.h"
 #include "weir/base/map.h"
 #include "weir/base/mem.h"
+#include "weir/io.h"
 #include "weir/lake.h"
 
 struct wr_lake_view {
@@ -12,6 +16,7 @@ struct wr_lake_view {
     wr_store *store;
     wr_sql_table *tables;
     wr_table_health *health;
+    wr_upkeep **upkeep; /* [n] what health points at */
     int n, cap;
     bool listed;
 };
@@ -37,10 +42,15 @@ static void free_table(wr_sql_table *t) {
     wr_schema_unref((wr_schema *)t->schema);
 }
 
+static void clear(wr_lake_view *v) {
+    for (int i = 0; i < v->n; i++) free_table(&v->tables[i]), wr_free(v->upkeep[i]);
+    v->n = 0;
+}
+
 void wr_lake_view_close(wr_lake_view *v) {
     if (!v) return;
-    for (int i = 0; i < v->n; i++) free_table(&v->tables[i]);
-    wr_free(v->tables), wr_free(v->health);
+    clear(v);
+    wr_free(v->tables), wr_free(v->health), wr_free(v->upkeep);
     wr_engine_close(v->engine);
     wr_ice_catalog_close(v->catalog);
     wr_free(v);
@@ -127,6 +137,33 @@ static wr_code fill_files(file_set *s, wr_sql_table *t, wr_table_health *h, wr_e
     return WR_OK;
 }
 
+/* ------------------------------------------------------------------ what is done about them */
+static wr_code fill_upkeep(const wr_ice_table *ice, wr_upkeep **ret, wr_table_health *h, wr_err *err) {
+    wr_upkeep *u = *ret = wr_malloc(sizeof *u);
+    if (!u) return wr_nomem(err, "upkeep", sizeof *u);
+    wr_upkeep_parse(wr_ice_property(ice, WR_UPKEEP_PROPERTY), u);
+    h->upkeep = u;
+    h->manifest_merges = (uint64_t)wr_ice_summary_count(ice, WR_ICE_MERGED);
+    return wr_ice_metadata_bytes(ice, &h->metadata_bytes, err);
+}
+
+static wr_code judge_files(const file_set *s, wr_table_health *h, wr_err *err) {
+    WR_AUTO wr_policy_file *files = wr_calloc((size_t)s->n + 1, sizeof *files);
+    wr_policy p = wr_policy_of(WR_TARGET_FILE_BYTES, WR_COMPACT_FILES, h->upkeep);
+    wr_choice choice;
+    uint32_t n = 0;
+    if (!files) return wr_nomem(err, "file list", (size_t)s->n * sizeof *files);
+    for (int i = 0; i < s->n; i++) {
+        const wr_ice_file *f = s->files[i];
+        if (f->content != WR_ICE_DATA) continue;
+        files[n] = (wr_policy_file){.no = n, .bytes = f->bytes, .records = f->records, .dead = s->dead[i] ? roaring_bitmap_get_cardinality(s->dead[i]) : 0};
+        h->files_at[wr_policy_level(&p, &files[n++])]++;
+    }
+    wr_policy_choose(&p, files, n, &choice);
+    if (choice.work != WR_WORK_NONE && !h->loading) memcpy(h->due, choice.why, sizeof h->due);
+    return WR_OK;
+}
+
 /* ------------------------------------------------------------------ tables */
 static wr_code more_room(wr_lake_view *v, wr_err *err) {
     if (v->n < v->cap) return WR_OK;
@@ -134,13 +171,15 @@ static wr_code more_room(wr_lake_view *v, wr_err *err) {
     wr_sql_table *t = wr_realloc(v->tables, (size_t)cap * sizeof *t);
     if (t) v->tables = t;
     wr_table_health *h = t ? wr_realloc(v->health, (size_t)cap * sizeof *h) : NULL;
-    if (!h) return wr_nomem(err, "table list", (size_t)cap * sizeof *h);
-    v->health = h, v->cap = cap;
+    if (h) v->health = h;
+    wr_upkeep **u = h ? wr_realloc(v->upkeep, (size_t)cap * sizeof *u) : NULL;
+    if (!u) return wr_nomem(err, "table list", (size_t)cap * sizeof *h);
+    v->upkeep = u, v->cap = cap;
     return WR_OK;
 }
 
 static wr_code read_table(wr_lake_view *v, const wr_ice_table *ice, const char *ns, const char *name, wr_sql_table *t,
-                          wr_table_health *h, wr_err *err) {
+                          wr_table_health *h, wr_upkeep **ret_upkeep, wr_err *err) {
     t->ns = wr_strdup(ns), t->name = wr_strdup(name);
     if (!t->ns || !t->name) return wr_nomem(err, "table name", 64);
     *h = (wr_table_health){.ns = t->ns,
@@ -149,6 +188,7 @@ static wr_code read_table(wr_lake_view *v, const wr_ice_table *ice, const char *
                            .snapshots = (uint64_t)wr_ice_snapshot_count(ice),
                            .loading = wr_ice_ref(ice, WR_ICE_LOAD) >= 0};
     wr_schema *s = NULL;
+    WR_TRY(fill_upkeep(ice, ret_upkeep, h, err));
     WR_TRY(wr_ice_schema(ice, &s, err));
     t->schema = s;
     int64_t head = wr_ice_ref(ice, WR_ICE_MAIN);
@@ -156,7 +196,8 @@ static wr_code read_table(wr_lake_view *v, const wr_ice_table *ice, const char *
     h->committed_us = wr_ice_snapshot_time_us(ice, head);
     WR_CLEANUP(file_set_clear) file_set files = {.v = v};
     WR_TRY(wr_ice_live_files(ice, head, &files.files, &files.n, err));
-    return fill_files(&files, t, h, err);
+    WR_TRY(fill_files(&files, t, h, err));
+    return judge_files(&files, h, err);
 }
 
 /* A table of others that we do not understand is left out: it must not hide ours. One that went meanwhile is no table
@@ -171,10 +212,11 @@ static wr_code add_table(void *ctx, const char *ns, const char *name, const char
     bool ours = rc == WR_OK && wr_ice_property(ice, "weir.pipeline");
     wr_sql_table t = {0};
     wr_table_health h = {0};
-    if (rc == WR_OK) rc = read_table(v, ice, ns, name, &t, &h, &e);
+    wr_upkeep *u = NULL;
+    if (rc == WR_OK) rc = read_table(v, ice, ns, name, &t, &h, &u, &e);
     wr_ice_table_free(ice);
-    if (rc == WR_OK) return v->tables[v->n] = t, v->health[v->n++] = h, WR_OK;
-    free_table(&t);
+    if (rc == WR_OK) return v->tables[v->n] = t, v->upkeep[v->n] = u, v->health[v->n++] = h, WR_OK;
+    free_table(&t), wr_free(u);
     if (!ours && rc == WR_E_UNSUPPORTED) return WR_OK;
     *err = e;
     return wr_err_in(err, "lake table %s.%s", ns, name);
@@ -187,8 +229,7 @@ wr_sql_opener wr_lake_view_opener(wr_lake_view *v) { return (wr_sql_opener){pin,
 wr_code wr_lake_view_tables(wr_lake_view *v, const wr_sql_table **ret_tables, const wr_table_health **ret_health,
                             int *ret_n, wr_err *err) {
     if (!v->listed) {
-        for (int i = 0; i < v->n; i++) free_table(&v->tables[i]); /* of an attempt that failed */
-        v->n = 0;
+        clear(v); /* of an attempt that failed */
         WR_TRY(wr_ice_catalog_each(v->catalog, add_table, v, err));
         v->listed = true;
     }

@@ -1,4 +1,6 @@
 """Tables that are written all the time stay few files, and nobody notices: readers of every moment see exactly the rows."""
+import json
+import os
 import random
 import time
 
@@ -74,3 +76,52 @@ def test_rows_keep_their_identity_through_compactions(server, db, make_weir):
     w.catch_up()
     now = lineage()
     assert now[5] != seen[5] and {i: v for i, v in now.items() if i != 5} == {i: v for i, v in seen.items() if i != 5}
+
+
+def test_what_was_done_and_what_is_due_can_be_looked_at_and_done_by_hand(server, db, make_weir):
+    server.sql(f"CREATE TABLE {db}.t (id INT PRIMARY KEY, v INT)", f"CREATE TABLE {db}.other (id INT PRIMARY KEY)")
+    w = make_weir(server, [rf"{db}\..*"])
+    w.catch_up()
+    for k in range(10):
+        server.sql(f"INSERT INTO {db}.t VALUES " + ",".join(f"({k * 100 + i}, 0)" for i in range(100)))
+        w.catch_up()
+    server.sql(f"UPDATE {db}.t SET v = 1 WHERE id < 30")
+    w.start()
+    w.wait()
+    w.run("optimize", status=1).says("locked|running|held|holds", "looks after its tables by itself")
+    w.stop()
+
+    def look():
+        return json.loads(w.run("tables", f"{db}.t", "--json").out)
+    before = look()
+    assert before["data_files"] == sum(before["files_by_level"]) and before["upkeep"]["new_bytes"] > 0 and before["metadata_bytes"] > 1000
+    want = sorted(tuple(r) for r in server.sql(f"SELECT id, v FROM {db}.t"))
+    w.run("optimize", "--all", f"{db}.t").says(rf"{db}\.t: \d+ jobs")
+    after = look()
+    assert (after["data_files"], after["deleted_rows"], after["rows"], after["due"]) == (1, 0, 1000, "")
+    assert after["upkeep"]["rewrites"] + after["upkeep"]["merges"] > before["upkeep"]["rewrites"] + before["upkeep"]["merges"]
+    last = after["upkeep"]["last"][-1]
+    assert last["why"] == "asked for" and last["files_in"] > 1 and last["files_out"] == 1 and last["bytes_out"] > 0
+    assert after["write_amplification"] == pytest.approx(1 + after["upkeep"]["rewritten_bytes"] / after["upkeep"]["new_bytes"])
+    w.run("tables", f"{db}.t").says("files .*1 below", "deleted +0.0 %", "written .*times in all", "due +nothing", "(merge|rewrite) +asked for")
+    w.run("tables").says("WRITTEN", "DUE")
+    w.run("optimize", "--all").says(rf"{db}\.t: nothing to do", rf"{db}\.other: nothing to do")
+    w.run("optimize", "nosuch", status=1).says("none of this pipeline's")
+    for read in (Lake(w.home).table, Lake(w.home).in_duckdb):
+        assert sorted(tuple(r.values()) for r in read(db, "t").scan().to_arrow().to_pylist()) == want
+    left = next((w.home / "warehouse" / db).glob("t-*/data")) / "left-behind.parquet"
+    left.write_bytes(b"nobody")
+    old = time.time() - 4 * 86400
+    os.utime(left, (old, old))
+    w.run("optimize", "--orphans").says(r"left-behind\.parquet", "1 files .*add --delete")
+    w.run("optimize", "--orphans", "--older-than", "5d").says("0 files .*nothing to do")
+    assert left.exists()
+    assert json.loads(w.run("optimize", "--orphans", "--delete", "--json").out)["deleted"] is True
+    assert not left.exists()
+    w.run("optimize", "--orphans", "--older-than", "0s").says("0 files")        # what the pipeline has, it names
+    w.run("optimize", "--delete", status=2).says("belongs to --orphans")
+    server.sql(f"DELETE FROM {db}.t WHERE id % 2 = 0")
+    w.catch_up()
+    want = sorted(tuple(r) for r in server.sql(f"SELECT id, v FROM {db}.t"))
+    assert sorted(tuple(r.values()) for r in Lake(w.home).in_duckdb(db, "t").scan().to_arrow().to_pylist()) == want
+    assert w.status()["anomalies"] == 0

@@ -244,7 +244,7 @@ typedef struct work {
     int ndvs;
     wr_schema *schema;
     int first_new;
-    wr_ice_expire expire;
+    wr_ice_expiry *expire;
 } work;
 
 static void pairs(const cJSON *o, const char ***keys, const char ***vals, int *n) {
@@ -302,8 +302,10 @@ static wr_code prepare(driver *d, const cJSON *j, work *w, wr_err *err) {
         for (int i = 0; i < t->nfiles; i++) t->files[i].gone = true;
     const cJSON *expire = get(j, "expire");
     if (expire) {
-        w->expire = (wr_ice_expire){.older_than_us = INT64_MAX, .keep = expire->valueint};
-        e->expire = &w->expire;
+        wr_ice_expire_options o = {.older_than_us = INT64_MAX, .keep = expire->valueint};
+        WR_TRY(wr_ice_expiry_new(t->ice, &o, &w->expire, err));
+        if (w->expire) WR_TRY(wr_ice_expiry_find(w->expire, err));
+        e->expire = w->expire;
     }
     pairs(get(j, "summary"), &w->sk, &w->sv, &e->nsummary);
     pairs(get(j, "props"), &w->pk, &w->pv, &e->nprops);
@@ -367,6 +369,7 @@ static void settle(work *w) { /* after a successful commit */
 }
 
 static void work_clear(work *w) {
+    wr_ice_expiry_free(w->expire);
     for (int i = 0; i < w->e.nadded; i++) wr_ice_file_free(w->e.added[i]);
     wr_free(w->e.added);
     wr_free((void *)(uintptr_t)w->e.removed);
@@ -399,6 +402,8 @@ static wr_code op_commit(driver *d, const cJSON *j, wr_err *err) {
                                 .event_time_us = 5};
     if (rc == WR_OK) rc = wr_ice_commit(d->catalog, d->state, edits, n, p ? &progress : NULL, err);
     for (int k = 0; k < i && rc == WR_OK; k++) settle(&w[k]);
+    for (int k = 0; rc == WR_OK && k < i; k++)
+        if (w[k].expire) rc = wr_ice_expiry_delete(w[k].expire, d->state, err);
     for (int k = 0; k < i; k++) work_clear(&w[k]);
     for (int k = 0; k < d->ntables && rc == WR_OK; k++) {
         if (wr_ice_metadata_location(d->tables[k]->ice)) continue;

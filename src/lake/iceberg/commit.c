@@ -176,24 +176,6 @@ static void delete_obsolete(commit *m) {
         }
 }
 
-/* Announced first: a crash in between leaves them to whoever sweeps the journal. */
-static void delete_dead(commit *m) {
-    for (int i = 0; i < m->n; i++) {
-        wr_plan *p = &m->plans[i];
-        const wr_ice_expire *x = m->edits[i].expire;
-        wr_err err = WR_ERR_INIT;
-        wr_code rc = p->ndead && m->state
-                         ? wr_state_file_add_many(m->state, (const char *const *)p->dead, p->ndead, &err)
-                         : WR_OK;
-        if (WR_FAULT("ice.expire")) rc = wr_fail(&err, WR_E_IO, WR_RETRY_SOON, "fault ice.expire");
-        if (rc == WR_OK) rc = wr_store_remove(m->store, (const char *const *)p->dead, p->ndead, &err);
-        if (rc == WR_OK && p->ndead && m->state) rc = wr_state_file_done(m->state, (const char *const *)p->dead, p->ndead, &err);
-        if (rc != WR_OK) wr_log(WR_LOG_DEBUG, "files of expired snapshots stay: %s", err.msg);
-        if (x && x->ret_snapshots) *x->ret_snapshots = p->nexpired;
-        if (x && x->ret_files) *x->ret_files = rc == WR_OK ? p->ndead : 0;
-    }
-}
-
 static wr_code run(commit *m, const wr_ice_progress *progress, wr_err *err) {
     WR_TRY(plan_all(m, err));
     if (m->state && m->nuris > 0) WR_TRY(wr_ice_announce(m->state, m->uris, m->nuris, err));
@@ -210,7 +192,6 @@ static wr_code run(commit *m, const wr_ice_progress *progress, wr_err *err) {
     tell_journal(m);
     (void)WR_FAULT("ice.told");
     delete_obsolete(m);
-    delete_dead(m);
     return WR_OK;
 }
 

@@ -87,10 +87,14 @@ wr_code wr_ice_new_location(const char *warehouse, const char *ns, const char *n
 const char *wr_ice_uuid(const wr_ice_table *t);
 const char *wr_ice_location(const wr_ice_table *t);
 const char *wr_ice_metadata_location(const wr_ice_table *t); /* NULL before the first commit */
+wr_code wr_ice_metadata_bytes(const wr_ice_table *t, uint64_t *ret_bytes, wr_err *err); /* of the metadata as JSON */
 int wr_ice_format_version(const wr_ice_table *t);
 const char *wr_ice_property(const wr_ice_table *t, const char *key); /* NULL when absent */
 int64_t wr_ice_ref(const wr_ice_table *t, const char *ref);          /* snapshot id, -1 = no such ref */
 const char *wr_ice_summary(const wr_ice_table *t, int64_t snapshot_id, const char *key);
+/* Snapshots whose summary has the key. */
+int wr_ice_summary_count(const wr_ice_table *t, const char *key);
+#define WR_ICE_MERGED "weir.manifests-merged" /* in the summary of a commit that merged manifests: how many */
 int64_t wr_ice_snapshot_time_us(const wr_ice_table *t, int64_t snapshot_id);
 int wr_ice_snapshot_count(const wr_ice_table *t);
 /* The table's current schema as Weir's (nested/unsupported types: WR_E_UNSUPPORTED naming the column). key columns from
@@ -101,10 +105,19 @@ wr_code wr_ice_ref_schema(const wr_ice_table *t, const char *ref, wr_schema **re
 /* Live files of a snapshot, by reading manifest list and manifests: data and deletes. Owned array. */
 wr_code wr_ice_live_files(const wr_ice_table *t, int64_t snapshot_id, wr_ice_file ***ret_files, int *ret_n,
                           wr_err *err);
+/* The same in two steps, so that the second can be done beside commits: the snapshot's manifest list (owned), and the
+ * files that a manifest list names. @thread of wr_ice_listed_files any */
+wr_code wr_ice_manifest_list(const wr_ice_table *t, int64_t snapshot_id, char **ret_uri, wr_err *err);
+wr_code wr_ice_listed_files(wr_store *store, const char *list_uri, wr_ice_file ***ret_files, int *ret_n, wr_err *err);
 /* Every path a snapshot needs: the table's present metadata file, the manifest list, its manifests, live data and
  * delete files. */
 wr_code wr_ice_each_path(const wr_ice_table *t, int64_t snapshot_id,
                          wr_code (*fn)(void *ctx, const char *path, wr_err *err), void *ctx, wr_err *err);
+/* Every path that any snapshot of the table needs, and its metadata files, the present one and those of its log; some
+ * more than once. */
+wr_code wr_ice_each_reference(const wr_ice_table *t, wr_code (*fn)(void *ctx, const char *path, wr_err *err), void *ctx,
+                              wr_err *err);
+
 /* ---- deletion vectors and position deletes */
 /* One deletion vector: positions of `referenced`; offset and size of its blob are filled when it is written. */
 typedef struct wr_ice_dv {
@@ -151,20 +164,28 @@ typedef struct wr_ice_edit {
     bool no_snapshot;              /* only schema/properties/refs change (publish without new files) */
     const char *new_ns, *new_name; /* rename; NULL = as it is */
     bool create, drop;             /* catalog row */
-    const struct wr_ice_expire *expire; /* with no_snapshot and nothing else but properties: see below */
+    const struct wr_ice_expiry *expire; /* with no_snapshot and nothing else but properties: see below */
 } wr_ice_edit;
 
 /* Snapshots that leave the table: on every branch all but the newest `keep` and those younger than the limit; tags
- * stay. Files that only they needed (by path, over all snapshots that stay) are deleted after the commit, announced in
- * the journal meanwhile. Reads the manifests of all snapshots, so do it for many at once: with fewer than `at_least` to
- * go nothing happens, not even a new metadata file. */
-typedef struct wr_ice_expire {
+ * stay. Which, is chosen from the table's metadata; which files only they needed (by path, over all snapshots that stay)
+ * takes reading the manifests of all of them, beside whatever is committed meanwhile: what is committed builds on heads,
+ * and those stay. An edit with it takes the snapshots away; then, and only then, the files may be deleted. */
+typedef struct wr_ice_expire_options {
     int64_t older_than_us; /* wall clock */
     int keep;              /* 0 = 100 */
-    int at_least;          /* 0 = 1 */
-    int *ret_snapshots;    /* may be NULL: how many left */
-    int *ret_files;        /* may be NULL: how many files went */
-} wr_ice_expire;
+    int at_least;          /* 0 = 1: fewer are not worth it */
+} wr_ice_expire_options;
+typedef struct wr_ice_expiry wr_ice_expiry;
+/* *ret_expiry NULL: nothing to do. */
+wr_code wr_ice_expiry_new(const wr_ice_table *t, const wr_ice_expire_options *opts, wr_ice_expiry **ret_expiry,
+                          wr_err *err);
+void wr_ice_expiry_free(wr_ice_expiry *x);
+int wr_ice_expiry_snapshots(const wr_ice_expiry *x); /* how many leave, and stay */
+int wr_ice_expiry_files(const wr_ice_expiry *x);     /* found */
+wr_code wr_ice_expiry_find(wr_ice_expiry *x, wr_err *err); /* @thread any */
+/* Announces the files in the journal, deletes them, takes them out of it. When one cannot be deleted all stay there. @thread any */
+wr_code wr_ice_expiry_delete(wr_ice_expiry *x, wr_state *state, wr_err *err);
 
 /* Writes manifests, manifest lists and (SQLite) metadata files, each announced in the state's file journal first, fsynced. Then
  * SQLite: moves all catalog rows and the pipeline's progress in ONE transaction with compare-and-swap on metadata_location.

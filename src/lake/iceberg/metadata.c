@@ -209,6 +209,12 @@ void wr_ice_table_free(wr_ice_table *t) {
 const char *wr_ice_uuid(const wr_ice_table *t) { return t->uuid; }
 const char *wr_ice_location(const wr_ice_table *t) { return t->location; }
 const char *wr_ice_metadata_location(const wr_ice_table *t) { return t->location_of_meta; }
+wr_code wr_ice_metadata_bytes(const wr_ice_table *t, uint64_t *ret_bytes, wr_err *err) {
+    WR_AUTO_BUF wr_buf text = WR_BUF_INIT;
+    WR_TRY(wr_json_print(t->doc, &text, err));
+    return *ret_bytes = text.n, WR_OK;
+}
+
 int wr_ice_format_version(const wr_ice_table *t) { return t->format_version; }
 const char *wr_ice_property(const wr_ice_table *t, const char *key) { return wr_meta_property(t->doc, key); }
 int64_t wr_ice_ref(const wr_ice_table *t, const char *ref) { return wr_meta_ref(t->doc, ref); }
@@ -217,6 +223,13 @@ int wr_ice_snapshot_count(const wr_ice_table *t) { return cJSON_GetArraySize(wr_
 const char *wr_ice_summary(const wr_ice_table *t, int64_t snapshot_id, const char *key) {
     const cJSON *s = wr_meta_snapshot(t->doc, snapshot_id), *sum = s ? wr_json_get(s, "summary") : NULL;
     return sum ? wr_json_str(sum, key) : NULL;
+}
+
+int wr_ice_summary_count(const wr_ice_table *t, const char *key) {
+    const cJSON *s;
+    int n = 0;
+    cJSON_ArrayForEach(s, wr_json_get(t->doc, "snapshots")) n += wr_json_get(wr_json_get(s, "summary"), key) != NULL;
+    return n;
 }
 
 int64_t wr_ice_snapshot_time_us(const wr_ice_table *t, int64_t snapshot_id) {

@@ -20,8 +20,6 @@ void wr_plan_clear(wr_plan *p) {
     wr_free(p->files);
     for (int i = 0; i < p->nobsolete; i++) wr_free(p->obsolete[i]);
     wr_free(p->obsolete);
-    for (int i = 0; i < p->ndead; i++) wr_free(p->dead[i]);
-    wr_free(p->dead);
     wr_free(p->metadata_uri);
     cJSON_Delete(p->doc);
     *p = (wr_plan){0};
@@ -195,14 +193,7 @@ static wr_code plan(wr_plan *p, wr_plan_metadata metadata, wr_err *err) {
         WR_TRY(point_ref(p, e->ref, snapshot_id, ts, err));
         if (e->show) WR_TRY(show(p, schema_id, snapshot_id, ts, err));
     }
-    if (e->expire) {
-        WR_TRY(wr_plan_expire(p, err));
-        if (p->nexpired == 0 && !e->nprops) { /* nothing to write */
-            cJSON_Delete(p->doc);
-            p->doc = NULL;
-            return WR_OK;
-        }
-    }
+    if (e->expire) WR_TRY(wr_plan_expire(p, err));
     if (e->publish) WR_TRY(publish(p, schema_id, ts, err));
     if (!wr_json_set_num(p->doc, "last-updated-ms", ts)) return wr_nomem(err, "table metadata", 1);
     if (metadata == WR_PLAN_METADATA_SENT) return WR_OK;

@@ -21,8 +21,8 @@
 #define DELETE_MANIFESTS_GOAL 4
 #define FOLD_ENTRIES_MAX 1000 /* a touched delete manifest with more survivors stays apart from the fresh entries */
 
-wr_code wr_snapshot_read_file(const wr_ice_table *t, const char *uri, wr_buf *out, wr_err *err) {
-    return wr_store_get(t->store, uri, MANIFEST_BYTES_MAX, out, err);
+wr_code wr_snapshot_read_file(wr_store *store, const char *uri, wr_buf *out, wr_err *err) {
+    return wr_store_get(store, uri, MANIFEST_BYTES_MAX, out, err);
 }
 
 /* ------------------------------------------------------------------ builder */
@@ -51,7 +51,7 @@ typedef struct builder {
     wr_map *removed; /* path NUL referenced -> 1 + index into edit->removed */
     bool *found;
     tally added, gone;
-    int kept, created, replaced;
+    int kept, created, replaced, merged;
     int64_t entries_read;
 } builder;
 
@@ -88,7 +88,7 @@ static wr_code load_parent(builder *b, int64_t parent_id, wr_err *err) {
     if (!uri)
         return wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "snapshot %" PRId64 " has no manifest list", parent_id);
     WR_AUTO_BUF wr_buf text = WR_BUF_INIT;
-    WR_TRY(wr_snapshot_read_file(b->p->table, uri, &text, err));
+    WR_TRY(wr_snapshot_read_file(b->p->table->store, uri, &text, err));
     WR_TRY(wr_manifest_list_decode(wr_buf_view(&text), uri, &b->parent, err));
     b->data = wr_calloc((size_t)b->parent.n, sizeof *b->data);
     b->deletes = wr_calloc((size_t)b->parent.n, sizeof *b->deletes);
@@ -110,7 +110,7 @@ static wr_code load_parent(builder *b, int64_t parent_id, wr_err *err) {
 static wr_code read_manifest(builder *b, loaded *l, wr_err *err) {
     if (l->read) return WR_OK;
     WR_AUTO_BUF wr_buf text = WR_BUF_INIT;
-    WR_TRY(wr_snapshot_read_file(b->p->table, l->row->path, &text, err));
+    WR_TRY(wr_snapshot_read_file(b->p->table->store, l->row->path, &text, err));
     WR_TRY(wr_manifest_decode(wr_buf_view(&text), l->row, false, &l->entries, err));
     l->read = true, l->live = l->entries.n;
     b->entries_read += l->entries.n;
@@ -299,7 +299,7 @@ static wr_code merge(builder *b, loaded **pick, int n, wr_entries *to, wr_err *e
         WR_TRY(read_manifest(b, pick[i], err));
         for (int j = 0; j < pick[i]->entries.n; j++) pick[i]->entries.v[j].status = WR_ENTRY_EXISTING;
         WR_TRY(add_entries(to, pick[i], err));
-        pick[i]->gone = true, b->replaced++;
+        pick[i]->gone = true, b->replaced++, b->merged++;
     }
     return WR_OK;
 }
@@ -424,7 +424,7 @@ static bool fill_summary(builder *b, cJSON *sum, int64_t parent_id) {
          put_num(sum, "total-equality-deletes", eq_now) &&
          (bytes < 0 || put_num(sum, "total-files-size", bytes + a->bytes - g->bytes));
     ok = ok && put_num(sum, "manifests-created", b->created) && put_num(sum, "manifests-kept", b->kept) &&
-         put_num(sum, "manifests-replaced", b->replaced) && put_num(sum, "entries-processed", b->entries_read) &&
+         put_num(sum, "manifests-replaced", b->replaced) && put_some(sum, WR_ICE_MERGED, b->merged) && put_num(sum, "entries-processed", b->entries_read) &&
          wr_json_set_str(sum, "engine-name", "weir") && wr_json_set_str(sum, "engine-version", WEIR_VERSION);
     for (int i = 0; ok && i < b->edit->nsummary; i++)
         ok = wr_json_set_str(sum, b->edit->summary_keys[i], b->edit->summary_vals[i]);
@@ -577,17 +577,17 @@ typedef struct path_visitor {
     void *ctx;
 } path_visitor;
 
-static wr_code live_files(const wr_ice_table *t, const char *list_uri, file_list *l, const path_visitor *manifests, wr_err *err) {
+static wr_code live_files(wr_store *store, const char *list_uri, file_list *l, const path_visitor *manifests, wr_err *err) {
     WR_CLEANUP(wr_manifest_list_clear) wr_manifest_list list = {0};
     WR_AUTO_BUF wr_buf text = WR_BUF_INIT;
-    WR_TRY(wr_snapshot_read_file(t, list_uri, &text, err));
+    WR_TRY(wr_snapshot_read_file(store, list_uri, &text, err));
     WR_TRY(wr_manifest_list_decode(wr_buf_view(&text), list_uri, &list, err));
     for (int i = 0; i < list.n; i++) {
         if (manifests) WR_TRY(manifests->fn(manifests->ctx, list.v[i].path, err));
         if (list.v[i].added_files == 0 && list.v[i].existing_files == 0) continue;
         AUTO_ENTRIES e = {0};
         wr_buf_clear(&text);
-        WR_TRY(wr_snapshot_read_file(t, list.v[i].path, &text, err));
+        WR_TRY(wr_snapshot_read_file(store, list.v[i].path, &text, err));
         WR_TRY(wr_manifest_decode(wr_buf_view(&text), &list.v[i], false, &e, err));
         WR_TRY(take_files(l, &e, err));
     }
@@ -605,15 +605,26 @@ static wr_code in_snapshot(const wr_ice_table *t, int64_t snapshot_id, wr_err *e
     return wr_err_in(err, "table %s.%s, snapshot %" PRId64, t->ns ? t->ns : "", t->name ? t->name : "", snapshot_id);
 }
 
-wr_code wr_ice_live_files(const wr_ice_table *t, int64_t snapshot_id, wr_ice_file ***ret_files, int *ret_n,
-                          wr_err *err) {
-    WR_CLEANUP(file_list_clear) file_list l = {0};
+wr_code wr_ice_manifest_list(const wr_ice_table *t, int64_t snapshot_id, char **ret_uri, wr_err *err) {
     const char *uri = NULL;
     WR_TRY(snapshot_list(t, snapshot_id, &uri, err));
-    if (live_files(t, uri, &l, NULL, err) != WR_OK) return in_snapshot(t, snapshot_id, err);
+    if (!uri) return wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "snapshot %" PRId64 " has no manifest list", snapshot_id);
+    return (*ret_uri = wr_strdup(uri)) ? WR_OK : wr_nomem(err, "path", strlen(uri));
+}
+
+wr_code wr_ice_listed_files(wr_store *store, const char *list_uri, wr_ice_file ***ret_files, int *ret_n, wr_err *err) {
+    WR_CLEANUP(file_list_clear) file_list l = {0};
+    WR_TRY(live_files(store, list_uri, &l, NULL, err));
     *ret_files = l.v, *ret_n = l.n;
     l = (file_list){0};
     return WR_OK;
+}
+
+wr_code wr_ice_live_files(const wr_ice_table *t, int64_t snapshot_id, wr_ice_file ***ret_files, int *ret_n,
+                          wr_err *err) {
+    WR_AUTO char *uri = NULL;
+    WR_TRY(wr_ice_manifest_list(t, snapshot_id, &uri, err));
+    return wr_ice_listed_files(t->store, uri, ret_files, ret_n, err) == WR_OK ? WR_OK : in_snapshot(t, snapshot_id, err);
 }
 
 wr_code wr_ice_each_path(const wr_ice_table *t, int64_t snapshot_id,
@@ -624,7 +635,7 @@ wr_code wr_ice_each_path(const wr_ice_table *t, int64_t snapshot_id,
     WR_TRY(snapshot_list(t, snapshot_id, &uri, err));
     if (t->location_of_meta) WR_TRY(fn(ctx, t->location_of_meta, err));
     WR_TRY(fn(ctx, uri, err));
-    if (live_files(t, uri, &l, &manifests, err) != WR_OK) return in_snapshot(t, snapshot_id, err);
+    if (live_files(t->store, uri, &l, &manifests, err) != WR_OK) return in_snapshot(t, snapshot_id, err);
     for (int i = 0; i < l.n; i++) WR_TRY(fn(ctx, l.v[i]->path, err));
     return WR_OK;
 }

@@ -21,9 +21,6 @@ typedef struct wr_plan {
     int nfiles, cap;
     char **obsolete;
     int nobsolete; /* old metadata files to delete after the commit */
-    char **dead;
-    int ndead; /* files of expired snapshots */
-    int nexpired;
 } wr_plan;
 
 typedef enum wr_plan_metadata {
@@ -33,7 +30,7 @@ typedef enum wr_plan_metadata {
 wr_code wr_plan_edit(const wr_ice_edit *edit, wr_plan_metadata metadata, wr_plan *ret_plan, wr_err *err);
 void wr_plan_clear(wr_plan *p);
 
-wr_code wr_plan_expire(wr_plan *p, wr_err *err); /* edit->expire: changes doc, fills dead and nexpired */
+wr_code wr_plan_expire(wr_plan *p, wr_err *err); /* edit->expire: takes the snapshots out of doc */
 
 /* For the snapshot builder: a file to write. Takes content when it succeeds. */
 wr_code wr_plan_add_file(wr_plan *p, char *uri, wr_buf *content, wr_err *err); /* takes uri always */
@@ -46,7 +43,7 @@ typedef struct wr_snapshot_place {
 } wr_snapshot_place;
 wr_code wr_snapshot_build(wr_plan *p, const wr_snapshot_place *place, int64_t *ret_snapshot_id, wr_err *err);
 
-/* A manifest list or manifest of the table. */
-wr_code wr_snapshot_read_file(const wr_ice_table *t, const char *uri, wr_buf *out, wr_err *err);
+/* A manifest list or manifest. */
+wr_code wr_snapshot_read_file(wr_store *store, const char *uri, wr_buf *out, wr_err *err);
 
 #endif

@@ -600,6 +600,115 @@ static void each_failed_allocation_while_writing_leaves_no_file(void **state) {
     wr_schema_unref(s);
 }
 
+static wr_code write_in_pieces(const wr_schema *s, wr_batch *const *pieces, int n, const char *path, wr_parquet_file *f, wr_err *err) {
+    wr_parquet_writer *w;
+    wr_parquet_options o = {.row_group_rows = 2048};
+    WR_TRY(wr_parquet_writer_open(s, path, &o, &w, err));
+    for (int i = 0; i < n; i++) {
+        wr_code rc = wr_parquet_writer_add(w, pieces[i], err);
+        if (rc != WR_OK) return wr_parquet_writer_abandon(w), rc;
+    }
+    assert_true(wr_parquet_writer_bytes(w) > 4);
+    return wr_parquet_writer_close(w, f, err);
+}
+
+static void a_file_written_piece_by_piece_is_that_of_all_rows(void **state) {
+    enum { PIECES = 5, ROWS = 3000 };
+    wr_schema *s = schema_of(all_kinds, NKINDS);
+    wr_batch *whole = NULL, *piece[PIECES] = {0};
+    uint64_t seed = 77;
+    char path[128];
+    wr_parquet_file one = {0}, many = {0};
+    assert_ok(wr_batch_new(s, &whole, err));
+    for (int p = 0; p < PIECES; p++) {
+        assert_ok(wr_batch_new(s, &piece[p], err));
+        for (int i = 0; i < (p == 2 ? 0 : ROWS); i++) { /* one of them is empty */
+            wr_value v[NKINDS];
+            uint8_t room[256];
+            random_values(v, &seed, p % 2 ? 3 : 0, room);
+            if (p == 3) v[13] = vstr("\x7f the largest text of all, of more than sixteen characters");
+            add(whole, s, v), add(piece[p], s, v);
+            if (i % 7 == 0) wr_batch_kill(piece[p], (uint32_t)i), wr_batch_kill(whole, wr_batch_rows(whole) - 1);
+        }
+    }
+    assert_ok(wr_parquet_write(eng, whole, tmp_path(path, "whole.parquet"), NULL, &one, err));
+    unlink(path);
+    assert_ok(write_in_pieces(s, piece, PIECES, tmp_path(path, "pieces.parquet"), &many, err));
+    for (int p = 0; p < PIECES; p++) wr_batch_free(piece[p]); /* texts of the footer are the writer's own */
+    assert_int_equal(many.rows, one.rows);
+    assert_true(many.nsplits > one.nsplits);
+    for (int i = 0; i < NKINDS; i++) {
+        const wr_column_stats *a = &one.cols[i], *b = &many.cols[i];
+        assert_true(a->values == b->values && a->nulls == b->nulls && a->nans == b->nans);
+        assert_true(a->has_lower == b->has_lower && a->has_upper == b->has_upper && a->lower_n == b->lower_n && a->upper_n == b->upper_n);
+        assert_memory_equal(a->lower, b->lower, a->lower_n);
+        assert_memory_equal(a->upper, b->upper, a->upper_n);
+    }
+    static got g;
+    g = (got){0};
+    assert_ok(wr_parquet_read(eng, path, s, NULL, take, &g, err));
+    assert_int_equal(g.n, one.rows);
+    WR_AUTO_BUF wr_buf row = WR_BUF_INIT;
+    for (uint32_t i = 0, k = 0; i < wr_batch_rows(whole); i++) {
+        if (wr_batch_dead(whole, i)) continue;
+        wr_buf_clear(&row);
+        assert_ok(wr_batch_row(whole, i, &row, err));
+        assert_int_equal(row.n, g.at[k + 1] - g.at[k]);
+        assert_memory_equal(row.p, g.bytes.p + g.at[k], row.n);
+        k++;
+    }
+    wr_buf_free(&g.bytes);
+    unlink(path);
+    wr_parquet_file_clear(&one), wr_parquet_file_clear(&many);
+    wr_batch_free(whole);
+    wr_schema_unref(s);
+}
+
+static void a_file_written_piece_by_piece_that_fails_is_not_there(void **state) {
+    wr_schema *s = schema_of(all_kinds, NKINDS);
+    wr_batch *b[2] = {0};
+    uint64_t seed = 6, nth = 1;
+    char path[128];
+    tmp_path(path, "pieces-fail.parquet");
+    for (int p = 0; p < 2; p++) {
+        assert_ok(wr_batch_new(s, &b[p], err));
+        for (int i = 0; i < 2500; i++) {
+            wr_value v[NKINDS];
+            uint8_t room[256];
+            random_values(v, &seed, 5, room);
+            add(b[p], s, v);
+        }
+    }
+    for (;; nth++) {
+        wr_err e = WR_ERR_INIT;
+        wr_parquet_file f = {0};
+        wr_mem_fail_after(nth);
+        wr_code rc = write_in_pieces(s, b, 2, path, &f, &e);
+        wr_mem_fail_after(0);
+        if (rc == WR_OK) {
+            wr_parquet_file_clear(&f);
+            unlink(path);
+            break;
+        }
+        assert_int_equal(rc, WR_E_NOMEM);
+        assert_int_not_equal(access(path, F_OK), 0);
+    }
+    assert_true(nth > 20);
+    for (int p = 0; p < 2; p++) wr_batch_free(b[p]);
+    wr_schema_unref(s);
+    wr_column key = {.name = (char *)"k", .id = 1, .type = T(WR_INT), .key_ord = 1};
+    wr_value none = {.null = true};
+    wr_err e = WR_ERR_INIT;
+    wr_parquet_file f = {0};
+    assert_ok(wr_schema_new(&key, 1, 1, &s, err));
+    assert_ok(wr_batch_new(s, &b[0], err));
+    add(b[0], s, &none);
+    assert_int_equal(write_in_pieces(s, b, 1, path, &f, &e), WR_E_INVAL);
+    assert_int_not_equal(access(path, F_OK), 0);
+    wr_batch_free(b[0]);
+    wr_schema_unref(s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_of_all_kinds_survive_file_and_back),
@@ -619,6 +728,8 @@ int main(void) {
         cmocka_unit_test(the_callers_no_ends_reading),
         cmocka_unit_test(a_file_that_is_there_is_not_written_over),
         cmocka_unit_test(each_failed_allocation_while_writing_leaves_no_file),
+        cmocka_unit_test(a_file_written_piece_by_piece_is_that_of_all_rows),
+        cmocka_unit_test(a_file_written_piece_by_piece_that_fails_is_not_there),
     };
     return cmocka_run_group_tests(tests, open_engine, close_engine);
 }

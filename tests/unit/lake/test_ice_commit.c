@@ -394,7 +394,7 @@ static void a_load_begins_with_nothing_of_its_parent(void **state) {
 static void old_snapshots_expire_with_the_files_only_they_need(void **state) {
     wr_err err = WR_ERR_INIT;
     wr_ice_table *t = new_table("t", 3);
-    wr_ice_file *files[31];
+    wr_ice_file *files[32];
     for (int i = 0; i < 31; i++) {
         files[i] = data(t, 10);
         const char *removed[] = {i ? files[i - 1]->path : NULL};
@@ -409,23 +409,32 @@ static void old_snapshots_expire_with_the_files_only_they_need(void **state) {
     }
     wr_ice_edit load = {.table = t, .ref = WR_ICE_LOAD, .restart_ref = true, .added = &files[0], .nadded = 1};
     OK(commit(&load, &err)); /* another branch with an old file */
-    int snapshots = -1, gone = -1;
-    wr_ice_expire x = {.older_than_us = 0, .keep = 3, .ret_snapshots = &snapshots, .ret_files = &gone};
-    wr_ice_edit e = {.table = t, .ref = WR_ICE_MAIN, .no_snapshot = true, .expire = &x};
-    WR_AUTO char *location = wr_strdup(wr_ice_metadata_location(t));
-    OK(commit(&e, &err)); /* all are young */
-    assert_int_equal(snapshots, 0);
-    x.older_than_us = INT64_MAX, x.at_least = 100;
-    OK(commit(&e, &err)); /* too few to be worth it */
-    assert_int_equal(snapshots, 0);
-    assert_string_equal(wr_ice_metadata_location(t), location);
-    e.no_snapshot = false;
-    assert_int_equal(commit(&e, &err), WR_E_INVAL);
-    e.no_snapshot = true, x.at_least = 20;
-    OK(commit(&e, &err));
-    assert_int_equal(snapshots,
+    wr_ice_expire_options o = {.older_than_us = 0, .keep = 3};
+    wr_ice_expiry *x = (wr_ice_expiry *)t;
+    OK(wr_ice_expiry_new(t, &o, &x, &err)); /* all are young */
+    assert_null(x);
+    o.older_than_us = INT64_MAX, o.at_least = 100;
+    OK(wr_ice_expiry_new(t, &o, &x, &err)); /* too few to be worth it */
+    assert_null(x);
+    o.at_least = 20;
+    OK(wr_ice_expiry_new(t, &o, &x, &err));
+    assert_int_equal(wr_ice_expiry_snapshots(x),
                      32 - 4); /* three of main, and the load's head, two of whose ancestors are among those */
-    assert_int_equal(wr_ice_snapshot_count(t), 4);
+    /* what is committed while the files are looked for stays, and what it needs */
+    files[31] = data(t, 10);
+    const char *replaced[] = {files[30]->path};
+    wr_ice_edit late = {.table = t, .ref = WR_ICE_MAIN, .added = &files[31], .nadded = 1, .removed = replaced, .nremoved = 1};
+    OK(commit(&late, &err));
+    OK(wr_ice_expiry_find(x, &err));
+    int gone = wr_ice_expiry_files(x);
+    wr_ice_edit e = {.table = t, .ref = WR_ICE_MAIN, .expire = x};
+    assert_int_equal(commit(&e, &err), WR_E_INVAL);
+    e.no_snapshot = true;
+    OK(commit(&e, &err));
+    OK(wr_ice_expiry_delete(x, journal, &err));
+    assert_int_equal(wr_ice_expiry_files(x), gone);
+    wr_ice_expiry_free(x);
+    assert_int_equal(wr_ice_snapshot_count(t), 5);
     assert_int_equal(announced(), 0);
     assert_int_equal(live(t, WR_ICE_MAIN, 0), 1), assert_int_equal(live(t, WR_ICE_LOAD, 0), 1);
     assert_true(gone > 28 * 2);
@@ -436,8 +445,8 @@ static void old_snapshots_expire_with_the_files_only_they_need(void **state) {
         int n = 0;
         OK(wr_ice_each_path(again, wr_meta_num(s, "snapshot-id", -1), collect, &n, &err));
     }
-    assert_int_equal(cJSON_GetArraySize(wr_json_get(again->doc, "snapshot-log")), 3);
-    for (int i = 0; i < 31; i++) wr_ice_file_free(files[i]);
+    assert_int_equal(cJSON_GetArraySize(wr_json_get(again->doc, "snapshot-log")), 4);
+    for (int i = 0; i < 32; i++) wr_ice_file_free(files[i]);
     wr_ice_table_free(t), wr_ice_table_free(again);
 }
 

@@ -187,7 +187,8 @@ static inline void w_open(world *w) {
                          .file_bytes = 40000,
                          .pending_bytes = 90000,
                          .compact_files = 3,
-                         .compact_bytes = 60000,
+                         .compact_bytes = 20000,
+                         .target_file_bytes = 16000,
                          .snapshots_min = 5,
                          .snapshots_max = 9};
     assert_ok(wr_lake_open(&o, w->state, w->engine, &w->lake, err));

@@ -74,6 +74,16 @@ typedef struct wr_parquet_options { /* zero means default */
 #define WR_ELEMENT_ID_BASE 1000000
 wr_code wr_parquet_write(wr_engine *e, const wr_batch *b, const char *path, const wr_parquet_options *opts,
                          wr_parquet_file *ret_file, wr_err *err);
+/* The same for a file that is larger than a batch may be: each batch (of this schema) becomes row groups of its own, and is the
+ * caller's again. Memory stays that of one batch; of each group that is written only its footer. Of the columns only those of
+ * the key are required in the file, and a batch with a null there is WR_E_INVAL. After a failed add only abandon remains. Close
+ * ends the file as wr_parquet_write does, and the writer, whatever it returns; abandon (NULL is fine) leaves no file. */
+typedef struct wr_parquet_writer wr_parquet_writer;
+wr_code wr_parquet_writer_open(const wr_schema *schema, const char *path, const wr_parquet_options *opts, wr_parquet_writer **ret_writer, wr_err *err);
+wr_code wr_parquet_writer_add(wr_parquet_writer *w, const wr_batch *b, wr_err *err);
+uint64_t wr_parquet_writer_bytes(const wr_parquet_writer *w); /* of the file so far */
+wr_code wr_parquet_writer_close(wr_parquet_writer *w, wr_parquet_file *ret_file, wr_err *err);
+void wr_parquet_writer_abandon(wr_parquet_writer *w);
 
 /* Reads a file written by anyone, row by row in file order, as rows of `schema`: columns are matched by field id; a column
  * that the file lacks is null, or its `initial` when it has one and `fill_initial`; int->long, float->double and decimal

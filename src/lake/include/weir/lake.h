@@ -44,8 +44,9 @@ typedef struct wr_lake_options { /* zero means default */
     bool show_loads;           /* a table whose main never had content shows what its load has so far */
     uint64_t file_bytes;       /* a pending batch above this size (memory) is written out before the commit: 48 MiB */
     uint64_t pending_bytes;    /* the same over all tables together: 96 MiB, largest first */
-    uint64_t compact_bytes;    /* memory of the rows of one compaction: 32 MiB */
-    int compact_files;         /* files of one size class that are worth one: 8 */
+    uint64_t target_file_bytes;/* a data file of this size on disk is not merged any more: 128 MiB */
+    uint64_t compact_bytes;    /* memory of the rows of one compaction that are not on disk yet: 32 MiB */
+    int compact_files;         /* files that are worth merging: 8 */
     /* Snapshots leave a table, and with them the files that only they needed, when they are older than snapshot_age_us and not among the newest
      * snapshots_min; with more than snapshots_max also the young ones, for each makes every commit dearer. */
     int snapshots_min;         /* 300 */
@@ -132,14 +133,39 @@ wr_code wr_table_publish(wr_table *t, wr_err *err);
  * closing and opening the lake, whose progress then says from where to apply again. Opening takes in what others committed. Nothing to write
  * and the same offset: does nothing. Nothing to write and a new offset: only progress moves (cheap). */
 wr_code wr_lake_commit(wr_lake *l, uint64_t offset, const wr_pos *pos, int64_t event_time_us, wr_err *err);
-/* Small files and files of which much is deleted become one, beside the applying thread: takes the result of what was begun before (wait: even if that takes a
- * while), else begins the next job when there is one. changed: commit again, at the same offset, before anything else is applied. Right after a commit. An error is one of
- * the applying thread's, as in wr_table_apply; a failed job is only logged. */
+/* Small files, and files of which much is deleted, become few, and old snapshots leave with the files that only they needed, beside the applying thread: takes the
+ * result of what was begun before (wait: even if that takes a while), else begins the next job when there is one. changed: commit again, at the same offset, before
+ * anything else is applied. Right after a commit. An error is one of the applying thread's, as in wr_table_apply; a failed job is only logged. */
 wr_code wr_lake_govern(wr_lake *l, bool wait, bool *ret_changed, wr_err *err);
+/* The same at once until nothing is due for this table, with commits at the offset where the lake is. all: also what is not due, that is every file below full size
+ * or with a deleted row, once. The lake has no other changes meanwhile. WR_E_INVAL while the table is being loaded. */
+wr_code wr_table_optimize(wr_table *t, bool all, wr_err *err);
+/* Files below the folders of this pipeline's tables that were last changed longer ago than age_us and that no snapshot, metadata file or journal entry names. fn may
+ * remove them. With a table in the catalog that cannot be read nothing is said at all. */
+typedef wr_code wr_orphan_sink(void *ctx, const char *uri, uint64_t bytes, int64_t modified_us, wr_err *err);
+wr_code wr_lake_orphans(wr_lake *l, int64_t age_us, wr_orphan_sink *fn, void *ctx, wr_err *err);
 bool wr_lake_dirty(const wr_lake *l);         /* something would be written */
 uint64_t wr_lake_pending_bytes(const wr_lake *l);
 
 /* ------------------------------------------------------------------ looking at it */
+/* What the lake did to keep a table small and quick. Kept in the table, so that anybody can look at it. */
+typedef struct wr_upkeep_action {
+    int64_t at_us;
+    char what[12];           /* "merge": small files; "rewrite": much was deleted; "expire": old snapshots, files_in went with them */
+    char why[96];
+    uint64_t files_in, files_out, bytes_in, bytes_out, rows_dropped, snapshots, ms;
+} wr_upkeep_action;
+#define WR_UPKEEP_ACTIONS 20
+/* Sizes of data files: below 1/4096, 1/256 and 1/2 of target_file_bytes, and full. */
+#define WR_FILE_LEVELS 4
+#define WR_TARGET_FILE_BYTES (UINT64_C(128) << 20) /* unless the options say otherwise */
+typedef struct wr_upkeep {
+    uint64_t new_bytes, rewritten_bytes; /* of data files: with rows that came new; with rows that were there before */
+    uint64_t merges, rewrites, expiries;
+    wr_upkeep_action last[WR_UPKEEP_ACTIONS]; /* oldest first */
+    int n;
+} wr_upkeep;
+
 typedef struct wr_table_health {
     const char *ns, *name;
     int format_version;
@@ -147,6 +173,11 @@ typedef struct wr_table_health {
     uint64_t anomalies;          /* since open: rows that were missing or already there outside a replay */
     uint64_t inserts, updates, deletes; /* applied since open */
     uint64_t compactions, compacted_bytes; /* since open: jobs, and what they wrote */
+    const wr_upkeep *upkeep;     /* the table's, or until the view is closed */
+    uint64_t files_at[WR_FILE_LEVELS];
+    uint64_t manifest_merges;    /* among the snapshots that are there: commits that merged manifests; a view's only */
+    uint64_t metadata_bytes;     /* of the newest metadata.json; a view's only */
+    char due[96];                /* what compaction would do next and why, "" = nothing; a view's only */
     int64_t committed_us;        /* time of the newest snapshot, 0 = none */
     bool loading;
 } wr_table_health;

@@ -51,6 +51,19 @@ wr_code wr_pipeline_store(const wr_pipeline_options *opts, wr_store **ret_store,
 /* What wr_source_check finds, and whether the rules fit the tables: `weir check`. */
 wr_code wr_pipeline_check(const wr_pipeline_options *opts, void (*fn)(void *ctx, const wr_finding *f), void *ctx, wr_err *err);
 
+/* Looking after the lake while no sync runs (WR_E_BUSY when one does: it does that by itself): small and mostly deleted files of these tables (none named: of all),
+ * and their old snapshots. Or, with orphans: files in the folders of tables that nothing names. `weir optimize`. */
+typedef struct wr_optimize {
+    const char *const *tables; int ntables; /* "name" or "namespace.name" */
+    bool all;                               /* also what is not due: wr_table_optimize */
+    bool orphans, remove;                   /* remove them, too */
+    int64_t older_than_us;                  /* orphans */
+    void (*table)(void *ctx, const wr_table_health *before, const wr_table_health *after, int jobs, int expiries);
+    void (*orphan)(void *ctx, const char *path, uint64_t bytes, int64_t modified_us);
+    void *ctx;
+} wr_optimize;
+wr_code wr_pipeline_optimize(const wr_pipeline_options *opts, const wr_optimize *what, wr_err *err);
+
 typedef enum wr_run_mode { WR_RUN_FOREVER = 0, WR_RUN_UNTIL_CURRENT } wr_run_mode;
 /* Runs until wr_pipeline_stop (WR_OK, after finishing the commit in hand), until everything that was committed in the source when the run began
  * is visible (WR_RUN_UNTIL_CURRENT), or until an error that waiting does not cure. */

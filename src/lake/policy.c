@@ -1,0 +1,117 @@
+#include "policy.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define DEAD_PERCENT 30      /* deleted rows of a file that are worth a rewrite ... */
+#define DEAD_PERCENT_DEAR 50 /* ... and once rewriting has cost as much as it may */
+#define AMPLIFICATION 2.5    /* from here on it is dear */
+#define LITTLE 128           /* what is deleted is little below this part of the target */
+
+/* Levels: files below a part of the target; merged when that makes a file of a part of it, or when they are so many times `files`. */
+static const struct level { int below, goal, crowd; } levels[WR_POLICY_LEVELS - 1] = {{4096, 4096, 1}, {256, 64, 4}, {2, 2, 8}};
+
+wr_policy wr_policy_of(uint64_t target_bytes, int files, const wr_upkeep *u) {
+    return (wr_policy){.target_bytes = target_bytes,
+                       .job_bytes = target_bytes * 2,
+                       .files = files,
+                       .amplification = u->new_bytes ? 1 + (double)u->rewritten_bytes / (double)u->new_bytes : 1};
+}
+
+int wr_policy_level(const wr_policy *p, const wr_policy_file *f) {
+    if (f->records >= WR_POLICY_ROWS / 2) return WR_POLICY_LEVELS - 1;
+    for (int i = 0; i < WR_POLICY_LEVELS - 1; i++)
+        if (f->bytes < p->target_bytes / (uint64_t)levels[i].below) return i;
+    return WR_POLICY_LEVELS - 1;
+}
+
+static uint64_t dead_bytes(const wr_policy_file *f) { return f->records ? (uint64_t)((double)f->bytes * (double)f->dead / (double)f->records) : 0; }
+
+static void take(wr_choice *c, const wr_policy_file *f) {
+    c->no[c->n++] = f->no;
+    c->bytes += f->bytes, c->live_bytes += f->bytes - dead_bytes(f), c->dead_rows += f->dead;
+}
+static bool has_room(const wr_policy *p, const wr_choice *c, const wr_policy_file *f) {
+    return c->n < WR_POLICY_INPUTS && (!c->n || c->bytes + f->bytes <= p->job_bytes);
+}
+
+/* ------------------------------------------------------------------ many small ones */
+/* The highest level whose files, with all below, make one of the next: so a byte is written once more a level, seldom twice. */
+static int level_due(const wr_policy *p, const wr_policy_file *files, uint32_t n, int *ret_count) {
+    uint64_t live = 0;
+    int count = 0, due = -1;
+    for (int level = 0; level < WR_POLICY_LEVELS - 1; level++) {
+        int here = 0;
+        for (uint32_t i = 0; i < n; i++)
+            if (wr_policy_level(p, &files[i]) == level) live += files[i].bytes - dead_bytes(&files[i]), here++;
+        count += here;
+        bool enough = here && count >= p->files && live >= p->target_bytes / (uint64_t)levels[level].goal;
+        if (enough || here >= p->files * levels[level].crowd) due = level, *ret_count = count;
+    }
+    return due;
+}
+
+static bool merge(const wr_policy *p, const wr_policy_file *files, uint32_t n, wr_choice *c) {
+    int count = 0, level = level_due(p, files, n, &count);
+    if (level < 0) return false;
+    for (uint32_t i = 0; i < n; i++)
+        if (wr_policy_level(p, &files[i]) <= level && has_room(p, c, &files[i])) take(c, &files[i]);
+    if (c->n < 2) return memset(c, 0, sizeof *c), false;
+    c->work = WR_WORK_MERGE;
+    snprintf(c->why, sizeof c->why, "%d files below %" PRIu64 " kB", count, p->target_bytes / (uint64_t)levels[level].below / 1000);
+    return true;
+}
+
+/* ------------------------------------------------------------------ much that is deleted */
+static bool is_dead_enough(const wr_policy_file *f, int percent) { return f->dead && f->dead * 100 >= f->records * (uint64_t)percent; }
+
+static bool rewrite(const wr_policy *p, const wr_policy_file *files, uint32_t n, wr_choice *c) {
+    int percent = p->amplification > AMPLIFICATION ? DEAD_PERCENT_DEAR : DEAD_PERCENT, many = 0;
+    uint64_t gain = 0;
+    const wr_policy_file *best = NULL;
+    for (uint32_t i = 0; i < n; i++) {
+        if (!is_dead_enough(&files[i], percent)) continue;
+        many++, gain += dead_bytes(&files[i]);
+        if (!best || dead_bytes(&files[i]) > dead_bytes(best)) best = &files[i];
+    }
+    if (!best || (p->patient && gain < p->target_bytes / LITTLE)) return false;
+    for (uint32_t k = 0, at = (uint32_t)(best - files); k < n; k++) { /* and its neighbours: rows of like age stay together */
+        const wr_policy_file *f = &files[(at + k) % n];
+        if (is_dead_enough(f, percent) && has_room(p, c, f)) take(c, f);
+    }
+    c->work = WR_WORK_REWRITE;
+    snprintf(c->why, sizeof c->why, "%d files with %d %% or more deleted, one of them %.0f %%", many, percent, 100.0 * (double)best->dead / (double)best->records);
+    return true;
+}
+
+/* ------------------------------------------------------------------ all of it */
+static bool everything(const wr_policy *p, const wr_policy_file *files, uint32_t n, wr_choice *c) {
+    for (uint32_t i = 0; i < n; i++) {
+        const wr_policy_file *f = &files[i];
+        if (f->done && !f->dead) continue;
+        if ((f->dead || wr_policy_level(p, f) < WR_POLICY_LEVELS - 1) && has_room(p, c, f)) take(c, f);
+    }
+    if (c->n == 0 || (c->n == 1 && !c->dead_rows)) return memset(c, 0, sizeof *c), false;
+    c->work = c->dead_rows ? WR_WORK_REWRITE : WR_WORK_MERGE;
+    snprintf(c->why, sizeof c->why, "asked for");
+    return true;
+}
+
+static void in_order(wr_choice *c) {
+    for (int i = 1; i < c->n; i++)
+        for (int k = i; k > 0 && c->no[k - 1] > c->no[k]; k--) {
+            uint32_t x = c->no[k];
+            c->no[k] = c->no[k - 1], c->no[k - 1] = x;
+        }
+}
+
+void wr_policy_choose(const wr_policy *p, const wr_policy_file *files, uint32_t n, wr_choice *ret) {
+    memset(ret, 0, sizeof *ret);
+    if (p->all ? everything(p, files, n, ret) : merge(p, files, n, ret) || rewrite(p, files, n, ret)) in_order(ret);
+}
+
+uint64_t wr_policy_output_bytes(const wr_policy *p, uint64_t live_bytes) {
+    uint64_t parts_of = (live_bytes + p->target_bytes / 2) / p->target_bytes;
+    return parts_of < 2 ? p->target_bytes * 2 : live_bytes / parts_of;
+}

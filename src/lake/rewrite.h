@@ -1,0 +1,39 @@
+/* Rewriting: the live rows of some data files of a table, in order, to new files, with bounded memory. Private to lake. */
+#ifndef WEIR_LAKE_REWRITE_H
+#define WEIR_LAKE_REWRITE_H
+
+#include "remap.h"
+#include "table.h"
+
+typedef struct wr_rewrite_input {
+    uint32_t no;
+    char *uri;
+    int64_t first_row_id, sequence; /* which rows without their own inherit; -1 = none */
+} wr_rewrite_input;
+
+typedef struct wr_rewrite wr_rewrite;
+struct wr_rewrite {
+    wr_table *t;              /* the worker uses of it what never changes: lake, location */
+    char *ns, *name;
+    wr_schema *schema, *wide; /* pinned; with the columns of row lineage behind (v3), else the same */
+    wr_key_plan *plan;
+    char *list;               /* manifest list of the pinned snapshot; NULL: no lineage */
+    char *run_path;           /* index runs are named after it */
+    uint64_t output_bytes, group_bytes; /* where a file ends; memory of the rows of a row group */
+    wr_rewrite_input *in;
+    int nin;
+    wr_remap map;
+    wr_sealed *out;           /* owned until they are taken; file NULL = taken */
+    int nout, out_cap;
+    uint64_t bytes_in, bytes_out;
+    bool stop;                /* atomic: what comes out is not wanted any more */
+};
+
+/* Pins files of the table by number. */
+wr_code wr_rewrite_new(wr_table *t, const uint32_t *nos, int n, uint64_t output_bytes, wr_rewrite **ret_rewrite, wr_err *err);
+/* Removes the files that were not taken. */
+void wr_rewrite_free(wr_rewrite *w);
+/* Writes the outputs and their index runs. @thread worker */
+wr_code wr_rewrite_run(wr_rewrite *w, wr_err *err);
+
+#endif

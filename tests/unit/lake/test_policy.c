@@ -1,0 +1,187 @@
+/* What the choice of files costs, by arithmetic: tables that grow and change, as numbers of rows and bytes only. */
+#include "policy.h"
+#include "world.h"
+
+#define ROW 100 /* bytes of a row in a file */
+#define MB (UINT64_C(1) << 20)
+
+typedef struct sim {
+    wr_policy p;
+    wr_policy_file f[20000];
+    uint32_t n;
+    double new_bytes, written;
+    int jobs, most_files, most_inputs;
+    uint64_t most_bytes;
+} sim;
+
+static void sim_add(sim *s, uint64_t records) {
+    assert_true(s->n < 20000);
+    s->f[s->n] = (wr_policy_file){.no = s->n, .records = records, .bytes = records * ROW};
+    s->n++;
+}
+
+/* One job, if there is one: its inputs leave, their live rows come back as files of one size. */
+static bool sim_job(sim *s) {
+    static wr_choice c;
+    s->p.amplification = s->new_bytes > 0 ? s->written / s->new_bytes : 1;
+    wr_policy_choose(&s->p, s->f, s->n, &c);
+    if (c.work == WR_WORK_NONE) return false;
+    uint64_t live = 0, each = wr_policy_output_bytes(&s->p, c.live_bytes) / ROW;
+    uint32_t k = 0;
+    for (int i = 0; i < c.n; i++) {
+        assert_true(i == 0 || c.no[i] > c.no[i - 1]);
+        live += s->f[c.no[i]].records - s->f[c.no[i]].dead;
+        s->f[c.no[i]].records = 0;
+    }
+    assert_int_equal(live * ROW / MB, c.live_bytes / MB);
+    for (uint32_t i = 0; i < s->n; i++)
+        if (s->f[i].records) s->f[k] = s->f[i], s->f[k].no = k, k++;
+    s->n = k;
+    if (each > WR_POLICY_ROWS) each = WR_POLICY_ROWS;
+    s->written += (double)live * ROW;
+    s->jobs++;
+    if (c.n > s->most_inputs) s->most_inputs = c.n;
+    if (c.bytes > s->most_bytes) s->most_bytes = c.bytes;
+    for (; live > 0; live -= live < each ? live : each) sim_add(s, live < each ? live : each);
+    return true;
+}
+
+static double total(const sim *s, bool dead) {
+    double sum = 0;
+    for (uint32_t i = 0; i < s->n; i++) sum += (double)(dead ? s->f[i].dead : s->f[i].records);
+    return sum;
+}
+
+/* So many rows that are deleted anywhere, evenly. */
+static void sim_kill(sim *s, double rows) {
+    double live = total(s, false) - total(s, true);
+    static double rest; /* what rounding left over */
+    for (uint32_t i = 0; i < s->n && live > 0; i++) {
+        double x = rows * (double)(s->f[i].records - s->f[i].dead) / live + rest;
+        uint64_t k = (uint64_t)x;
+        if (k > s->f[i].records - s->f[i].dead) k = s->f[i].records - s->f[i].dead;
+        rest = x - (double)k;
+        s->f[i].dead += k;
+    }
+}
+
+typedef struct outcome { double amplification, read_cost, read_cost_most; } outcome;
+
+/* Changes come until so many bytes of new data were written; `updates` of a hundred new rows replace an old one. */
+static outcome sim_run(uint64_t bytes, uint64_t commit_bytes, int updates, uint64_t start_bytes) {
+    sim *s = calloc(1, sizeof *s);
+    s->p = (wr_policy){.target_bytes = 128 * MB, .job_bytes = 256 * MB, .files = 8, .patient = true};
+    outcome o = {0};
+    for (uint64_t b = 0; b < start_bytes; b += 8 * MB) sim_add(s, 8 * MB / ROW), s->new_bytes += 8 * MB, s->written += 8 * MB;
+    while (sim_job(s)) {
+    }
+    double began = s->new_bytes;
+    while (s->new_bytes - began < (double)bytes) {
+        sim_kill(s, (double)commit_bytes / ROW * updates / 100);
+        sim_add(s, commit_bytes / ROW);
+        s->new_bytes += (double)commit_bytes, s->written += (double)commit_bytes;
+        sim_job(s);
+        if ((int)s->n > s->most_files) s->most_files = (int)s->n;
+        double cost = total(s, false) / (total(s, false) - total(s, true));
+        if (s->new_bytes - began > (double)bytes / 2 && cost > o.read_cost_most) o.read_cost_most = cost;
+        o.read_cost = cost;
+    }
+    o.amplification = s->written / s->new_bytes;
+    print_message("%6.1f GB in commits of %6.2f MB, %3d %% updates, on %4.1f GB: written %.2f x, read %.2f x (at most %.2f), %d files (at most %d), %d jobs of at most %d files and %llu MB\n", (double)bytes / 1e9,
+                  (double)commit_bytes / 1e6, updates, (double)start_bytes / 1e9, o.amplification, o.read_cost, o.read_cost_most, (int)s->n, s->most_files, s->jobs, s->most_inputs,
+                  (unsigned long long)(s->most_bytes / MB));
+    assert_true(s->most_bytes <= s->p.job_bytes * 2);
+    free(s);
+    return o;
+}
+
+static void ten_gigabytes_with_random_updates_are_written_thrice_at_most(void **st) {
+    static const uint64_t commits[] = {60000, 1 * MB, 8 * MB, 20 * MB};
+    for (int i = 0; i < 4; i++) {
+        outcome o = sim_run(UINT64_C(10000000000) / (i ? 1 : 10), commits[i], 30, 0);
+        assert_true(o.amplification <= (i ? 3.0 : 4.0));
+        assert_true(o.read_cost <= 1.3 && o.read_cost_most <= 1.3);
+        o = sim_run(UINT64_C(10000000000) / (i ? 1 : 10), commits[i], 30, UINT64_C(5000000000));
+        assert_true(o.amplification <= 3.0 && o.read_cost <= 1.3);
+    }
+    outcome o = sim_run(UINT64_C(10000000000), 8 * MB, 100, UINT64_C(5000000000)); /* nothing but updates */
+    assert_true(o.amplification <= 3.0);
+    sim_run(UINT64_C(3000000000), 8 * MB, 0, 0);
+}
+
+static wr_choice choose(wr_policy p, const wr_policy_file *f, uint32_t n) {
+    wr_choice c;
+    wr_policy_choose(&p, f, n, &c);
+    return c;
+}
+
+static void a_file_with_many_dead_rows_is_worth_it_and_a_huge_one_with_few_is_not(void **st) {
+    wr_policy p = {.target_bytes = 128 * MB, .job_bytes = 256 * MB, .files = 8, .amplification = 1};
+    wr_policy_file f[2] = {{.no = 3, .bytes = 10 * MB, .records = 1000, .dead = 300}, {.no = 7, .bytes = 100 * MB, .records = 1000, .dead = 50}};
+    wr_choice c = choose(p, f, 2);
+    assert_true(c.work == WR_WORK_REWRITE && c.n == 1 && c.no[0] == 3 && c.dead_rows == 300);
+    f[0].dead = 299;
+    assert_int_equal(choose(p, f, 2).work, WR_WORK_NONE);
+    f[0].dead = 400, p.amplification = 2.6; /* it has been dear already */
+    assert_int_equal(choose(p, f, 2).work, WR_WORK_NONE);
+    f[0].dead = 500;
+    assert_int_equal(choose(p, f, 2).work, WR_WORK_REWRITE);
+    f[0].bytes = MB / 2, p.patient = true; /* little to gain, and there was a job just now */
+    assert_int_equal(choose(p, f, 2).work, WR_WORK_NONE);
+    f[1].dead = 600; /* most is gained here */
+    c = choose(p, f, 2);
+    assert_true(c.work == WR_WORK_REWRITE && c.n == 2);
+}
+
+static void small_files_are_merged_once_they_make_one_of_the_next_size(void **st) {
+    wr_policy p = {.target_bytes = 128 * MB, .job_bytes = 256 * MB, .files = 8, .amplification = 1};
+    wr_policy_file f[200];
+    for (uint32_t i = 0; i < 200; i++) f[i] = (wr_policy_file){.no = i, .bytes = 300000, .records = 10};
+    assert_int_equal(choose(p, f, 6).work, WR_WORK_NONE);
+    assert_int_equal(choose(p, f, 7).work, WR_WORK_NONE); /* 2.1 MB, but seven */
+    wr_choice c = choose(p, f, 8);
+    assert_true(c.work == WR_WORK_MERGE && c.n == 8 && c.dead_rows == 0 && strstr(c.why, "8 files"));
+    for (uint32_t i = 0; i < 200; i++) f[i].bytes = 100;
+    assert_int_equal(choose(p, f, 7).work, WR_WORK_NONE);
+    assert_int_equal(choose(p, f, 8).n, 8); /* a crowd of tiny ones */
+    assert_int_equal(choose(p, f, 200).n, WR_POLICY_INPUTS);
+    for (uint32_t i = 0; i < 200; i++) f[i].bytes = 64 * MB;
+    assert_int_equal(choose(p, f, 200).work, WR_WORK_NONE); /* full */
+    for (uint32_t i = 0; i < 200; i++) f[i].bytes = MB, f[i].records = WR_POLICY_ROWS;
+    assert_int_equal(choose(p, f, 200).work, WR_WORK_NONE); /* as many rows as there may be */
+    for (uint32_t i = 0; i < 200; i++) f[i].bytes = 60 * MB, f[i].records = 1000;
+    c = choose(p, f, 200);
+    assert_true(c.work == WR_WORK_MERGE && c.bytes <= p.job_bytes && c.n == 4);
+}
+
+static void all_of_it_is_rewritten_once(void **st) {
+    wr_policy p = {.target_bytes = 128 * MB, .job_bytes = 256 * MB, .files = 8, .all = true};
+    wr_policy_file f[3] = {{.no = 0, .bytes = MB, .records = 10}, {.no = 1, .bytes = 100 * MB, .records = 10}, {.no = 2, .bytes = 100 * MB, .records = 10, .dead = 1}};
+    wr_choice c = choose(p, f, 3);
+    assert_true(c.work == WR_WORK_REWRITE && c.n == 2 && c.no[0] == 0 && c.no[1] == 2);
+    f[0].done = f[2].done = true, f[2].dead = 0;
+    assert_int_equal(choose(p, f, 3).work, WR_WORK_NONE);
+    assert_int_equal(choose(p, f, 0).work, WR_WORK_NONE);
+    wr_policy_file one = {.no = 0, .bytes = MB, .records = 10};
+    assert_int_equal(choose(p, &one, 1).work, WR_WORK_NONE); /* would only be copied */
+}
+
+static void outputs_of_a_job_are_of_one_size(void **st) {
+    wr_policy p = {.target_bytes = 128 * MB};
+    assert_true(wr_policy_output_bytes(&p, 100 * MB) > 128 * MB); /* one file */
+    assert_true(wr_policy_output_bytes(&p, 190 * MB) > 190 * MB);
+    assert_int_equal(wr_policy_output_bytes(&p, 240 * MB), 120 * MB);
+    assert_int_equal(wr_policy_output_bytes(&p, 256 * MB), 128 * MB);
+}
+
+int main(void) {
+    w_not_all_use();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ten_gigabytes_with_random_updates_are_written_thrice_at_most),
+        cmocka_unit_test(a_file_with_many_dead_rows_is_worth_it_and_a_huge_one_with_few_is_not),
+        cmocka_unit_test(small_files_are_merged_once_they_make_one_of_the_next_size),
+        cmocka_unit_test(all_of_it_is_rewritten_once),
+        cmocka_unit_test(outputs_of_a_job_are_of_one_size),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
