@@ -74,7 +74,7 @@ static wr_code check_flags(const wr_args *a, wr_err *err) {
 int wr_cmd_optimize(const wr_args *a) {
     wr_err err = WR_ERR_INIT;
     wr_config *c;
-    if (check_flags(a, &err) != WR_OK || wr_config_load(a->config, false, &c, &err) != WR_OK) return wr_cli_fail(&err);
+    if (check_flags(a, &err) != WR_OK || wr_config_load(a->config, WR_NEED_LAKE, &c, &err) != WR_OK) return wr_cli_fail(&err);
     report r = {.json = a->json, .removed = a->remove};
     wr_optimize what = {.tables = a->words, .ntables = a->nwords, .all = a->all, .orphans = a->orphans, .remove = a->remove, .older_than_us = a->older_than_us < 0 ? OLDER_THAN_US : a->older_than_us, .table = on_table, .orphan = on_orphan, .ctx = &r};
     wr_code rc = wr_pipeline_optimize(wr_config_options(c), &what, &err);
