@@ -1,6 +1,6 @@
 # Entry points. The build itself is CMake's; see CMakePresets.json for the presets.
 .DEFAULT_GOAL := all
-.PHONY: all build test demo bench fuzz asan clean help
+.PHONY: all build test demo bench bench-peers fuzz asan clean help
 
 all: build
 
@@ -21,6 +21,10 @@ bench: build  ## measure and compare (see bench/README.md)
 	@tools/setup.sh test
 	@bench/run.sh
 
+bench-peers: build  ## Weir beside Flink CDC and dlt on the same server and data (see bench/README.md)
+	@tools/setup.sh peers
+	@bench/run.sh peers
+
 fuzz:  ## each fuzz target for FUZZ_SECONDS (30)
 	@tools/fuzz.sh
 
@@ -34,4 +38,4 @@ clean:  ## remove every build folder
 	@rm -rf build build-dev build-asan build-tsan build-fuzz
 
 help:  ## this list
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16

@@ -116,7 +116,7 @@ class Bench:
         r = json.loads(report.read_text())
         cpu = r["user_s"] + r["sys_s"]
         return {"wall_s": r["wall_s"], "cpu_s": round(cpu, 2), "user_s": r["user_s"], "sys_s": r["sys_s"], "peak_mb": max(r["maxrss_mb"], r["hwm_mb"]),
-                "maxrss_mb": r["maxrss_mb"], "hwm_mb": r["hwm_mb"], "anon_mb": r["anon_mb"], "switches": r["switches"] + r["preempted"], **s.facts(cpu)}
+                "maxrss_mb": r["maxrss_mb"], "hwm_mb": r["hwm_mb"], "anon_mb": r["anon_mb"], "storage_mb": r["written_mb"], "switches": r["switches"] + r["preempted"], **s.facts(cpu)}
 
     def profiler(self):
         """BENCH_PROFILE=FOLDER: a perf.data of each measured run; its figures then include perf's own cost"""

@@ -5,7 +5,6 @@ sum of the first 60 bits of SHA-256(id:value). For whole rows: the sum of the fi
 import threading
 
 import duckdb
-from harness.lake import duckdb_connection
 
 COLUMNS = {"id": "int", "customer_id": "int", "shop_id": "int", "state": "int", "quantity": "int", "flags": "int", "price": "decimal",
            "discount": "decimal", "currency": "text", "created_at": "time", "updated_at": "time", "shipped_at": "time", "email": "text",
@@ -27,7 +26,7 @@ def expressions(server):
         return f"{c}::HUGEINT" if kind == "int" else f"{c}::DECIMAL(20,2)"
 
     def text(c, kind):
-        v = number(c, kind) if kind == "time" else c
+        v = c if kind == "text" else number(c, kind)       # not as a file's type would write it: 12.5, 12.50, 12.500000000
         return v if server else f"({v})::VARCHAR"
 
     weight = "(id % 1013)" if server else "(id % 1013)::DECIMAL(4,0)"
@@ -71,19 +70,27 @@ def of_source(server, db, table):
     return {name: sum(p[i] or 0 for p in parts) for i, (name, _) in enumerate(exprs)}
 
 
-def of_lake(lake, ns, table, reader):
+def of_relation(con, relation):
+    """-> {what: number} of anything that DuckDB can read"""
     exprs = expressions(server=False)
-    query = f"SELECT {', '.join(e for _, e in exprs)} FROM "
+    row = con.execute(f"SELECT {', '.join(e for _, e in exprs)} FROM {relation}").fetchone()
+    return {name: v or 0 for (name, _), v in zip(exprs, row)}
+
+
+def of_arrow(rows):
+    """of an Arrow table or batch reader"""
+    con = duckdb.connect()
+    con.execute("SET TimeZone='UTC'")
+    con.register("rows_of_table", rows)
+    return of_relation(con, "rows_of_table")
+
+
+def of_lake(lake, ns, table, reader):
+    from harness.lake import duckdb_connection      # here, because the readers of other tools' tables do without PyIceberg
     tbl = lake.table(ns, table)
     if reader == "duckdb":
-        con = duckdb_connection()
-        row = con.execute(query + f"iceberg_scan('{tbl.metadata_location}')").fetchone()
-    else:
-        con = duckdb.connect()
-        con.execute("SET TimeZone='UTC'")
-        con.register("rows_of_table", tbl.scan().to_arrow_batch_reader())
-        row = con.execute(query + "rows_of_table").fetchone()
-    return {name: v or 0 for (name, _), v in zip(exprs, row)}
+        return of_relation(duckdb_connection(), f"iceberg_scan('{tbl.metadata_location}')")
+    return of_arrow(tbl.scan().to_arrow_batch_reader())
 
 
 def differences(want, lake, ns, table, readers=READERS):

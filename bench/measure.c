@@ -4,7 +4,7 @@
  *
  * After SECONDS (0: never) the command is killed.
  *
- * CPU and ru_maxrss come from wait4. ru_maxrss counts what the process was before exec as well, which is why the command is not
+ * CPU, bytes written to storage and ru_maxrss come from wait4. ru_maxrss counts what the process was before exec as well, which is why the command is not
  * started by Python: here that is about a megabyte. VmHWM and the anonymous part are read every 10 ms. SIGTERM and SIGINT go on to the command.
  */
 #include <signal.h>
@@ -74,8 +74,8 @@ int main(int argc, char **argv) {
     if (!f) return perror(argv[2]), 1;
     fprintf(f,
             "{\"status\": %d, \"wall_s\": %.3f, \"user_s\": %.3f, \"sys_s\": %.3f, \"maxrss_mb\": %.1f, \"hwm_mb\": %.1f, \"anon_mb\": %.1f, "
-            "\"switches\": %ld, \"preempted\": %ld}\n",
+            "\"written_mb\": %.1f, \"switches\": %ld, \"preempted\": %ld}\n",
             code, wall, seconds(ru.ru_utime), seconds(ru.ru_stime), (double)ru.ru_maxrss / 1024, (double)hwm_kb / 1024, (double)anon_kb / 1024,
-            ru.ru_nvcsw, ru.ru_nivcsw);
+            (double)ru.ru_oublock * 512 / 1e6, ru.ru_nvcsw, ru.ru_nivcsw);
     return fclose(f) ? perror(argv[2]), 1 : code;
 }

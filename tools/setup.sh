@@ -1,6 +1,6 @@
 #!/bin/bash
 # What a machine needs for Weir. Says nothing and changes nothing when it is all there.
-#   tools/setup.sh [build] [test] [fuzz]     (default: build; test and fuzz include build)
+#   tools/setup.sh [build] [test] [fuzz] [peers]     (default: build; test and fuzz include build, peers includes test)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -10,6 +10,7 @@ BUILD='gcc cmake ninja-build pkg-config libmariadb-dev libzstd-dev liblz4-dev li
 TEST='mariadb-server mariadb-client'
 REST='openjdk-17-jdk-headless maven'
 FUZZ='clang-14 libclang-rt-14-dev'
+PEERS='openjdk-17-jdk-headless maven'
 
 say() { echo "setup: $*" >&2; }
 die() { say "$*"; exit 1; }
@@ -84,10 +85,16 @@ do_test() {
 
 do_fuzz() { do_build; apt_need $FUZZ; }
 
+do_peers() {
+  do_test
+  command -v javac >/dev/null && command -v mvn >/dev/null || apt_need $PEERS
+  tools/fetch_peers.sh
+}
+
 [ $# -gt 0 ] || set -- build
 for verb in "$@"; do
   case ${verb#--} in
-    build|test|fuzz) "do_${verb#--}" ;;
-    *) die "unknown verb '$verb'; usage: tools/setup.sh [build] [test] [fuzz]" ;;
+    build|test|fuzz|peers) "do_${verb#--}" ;;
+    *) die "unknown verb '$verb'; usage: tools/setup.sh [build] [test] [fuzz] [peers]" ;;
   esac
 done

@@ -1,0 +1,156 @@
+"""make bench-peers: see ../README.md, "Beside the peers". Started by ../run.sh."""
+import json
+import os
+import signal
+import subprocess
+import sys
+from decimal import Decimal
+from statistics import median
+
+import checksum
+from bench import DB, Bench, env
+from measured import Stretch
+
+from . import HERE, PYTHON, ToolFailed, table
+from .dlt_tool import Dlt
+from .flink import Flink
+from .weir import Weir
+
+TOOLS = {"weir": Weir, "flink-iceberg": lambda b: Flink(b, "iceberg"), "flink-paimon": lambda b: Flink(b, "paimon"), "dlt": Dlt}
+READ_RUNS, READ_S = 3, 300      # times each query is run, seconds for everything one reader does
+
+
+class Peers(Bench):
+    db = DB
+
+    def __init__(self):
+        super().__init__()
+        names = env("PEERS", ",".join(TOOLS)).split(",")
+        if set(names) - set(TOOLS):
+            sys.exit(f"bench: BENCH_PEERS names {', '.join(sorted(set(names) - set(TOOLS)))}; there are {', '.join(TOOLS)}")
+        self.names, self.got = names, {n: {} for n in names}
+
+    def stretch(self):
+        return Stretch(self.server)
+
+    def source_sums(self):
+        self.want["orders"] = checksum.of_source(self.server, DB, "orders")
+
+    def binlog_bytes(self):
+        return sum(int(row[1]) for row in self.server.sql("SHOW BINARY LOGS"))
+
+    # ---- reading what a tool left
+    def read(self, reader, location, runs=0, ids=()):
+        """-> what read.py found; a reader that refuses or does not end is a ToolFailed"""
+        python = PYTHON if reader == "pypaimon" else sys.executable
+        try:
+            p = subprocess.run([python, HERE / "read.py", reader, location, str(runs), *map(str, ids)], capture_output=True, text=True, timeout=READ_S)
+        except subprocess.TimeoutExpired:
+            raise ToolFailed(f"{reader} did not end within {READ_S} s") from None
+        if p.returncode:
+            raise ToolFailed(f"{reader}: {(p.stderr.strip().splitlines() or ['no message'])[-1][:300]}")
+        return json.loads(p.stdout)
+
+    def unlike_source(self, sums):
+        """-> list of texts, empty = equal"""
+        return [f"{k}: source {v}, lake {sums[k]}" for k, v in self.want["orders"].items() if Decimal(str(v)) != Decimal(str(sums[k]))]
+
+    def differences(self, tool):
+        """as its first reader sees it"""
+        [(reader, location), *_] = tool.readers().items()
+        try:
+            return self.unlike_source(self.read(reader, location)["sums"])
+        except ToolFailed as e:
+            return [f"it cannot be read: {e}"]
+
+    # ---- phases
+    def attempt(self, name, phase, work):
+        """a tool that fails is told and left out from then on"""
+        self.wait_quiet()
+        self.say(f"{name}: {phase}")
+        try:
+            got = work()
+        except Exception as e:      # whatever it is, the others are still measured
+            why = str(e) if isinstance(e, ToolFailed) else f"{type(e).__name__}: {e}"
+            self.got[name]["failed"] = f"{phase}: {why.splitlines()[0]}"
+            self.failed.append(f"{name}, {self.got[name]['failed']}")
+            self.say(f"  FAILED {why}")
+            return
+        self.got[name][phase] = self.record("peers-" + phase, tool=name, rows=self.rows, changes=self.applied, **got)
+
+    def measured_phase(self, tool, phase, count):
+        def work():
+            m = getattr(tool, phase)()
+            m.update(rate=round(count / m["wall_s"]), per_cpu_s=round(count / m["cpu_s"]), **{k: round(m[k], 2) for k in ("wall_s", "first_s", "cpu_s", "peak_mb", "storage_mb")})
+            self.say(f"  {m['wall_s']:.2f} s, {m['rate']:,}/s; {m['cpu_s']:.2f} CPU s; peak {m['peak_mb']:.0f} MB; first seen after {m['first_s']:.2f} s; "
+                     f"{m['storage_mb']:.0f} MB written; server {m['server_cpu_s']:.2f} CPU s; load {m['loadavg'][1]}, others {m['others_cores']} cores")
+            for d in m["differences"][:3]:
+                self.say(f"  MISMATCH {d}")
+            if m["differences"]:
+                self.failed.append(f"{tool.name}, {phase}: {len(m['differences'])} sums differ; {m['differences'][0]}")
+            else:
+                self.say(f"    equal: {self.want['orders']['rows']:,} rows, all columns")
+            return m
+        self.attempt(tool.name, phase, work)
+
+    def reading(self, tool, ids):
+        def work():
+            found = {"files": tool.files()}
+            for reader, location in tool.readers().items():
+                try:
+                    r = self.read(reader, location, READ_RUNS, ids)
+                except ToolFailed as e:
+                    found[reader] = {"refused": str(e)}
+                    self.say(f"  {e}")
+                    continue
+                found["files"].update(r["files"])
+                found[reader] = {"full_s": median(r["full_s"]), "point_s": median(r["point_s"])}
+                differences = self.unlike_source(r["sums"]) if tool.captures else []
+                found[reader]["equal"] = not differences
+                if differences:
+                    self.failed.append(f"{tool.name} read by {reader}: {len(differences)} sums differ; {differences[0]}")
+                self.say(f"  {reader}: full scan {found[reader]['full_s']:.2f} s, one row {found[reader]['point_s'] * 1000:.0f} ms" + "".join(f"; MISMATCH {d}" for d in differences[:1]))
+            self.say(f"  left: {found['files']}")
+            return found
+        self.attempt(tool.name, "reading", work)
+
+    def alive(self):
+        return [t for n, t in self.tools.items() if "failed" not in self.got[n]]
+
+    def run(self):
+        self.prepare()
+        self.source_sums()
+        self.tools = {n: TOOLS[n](self) for n in self.names}
+        for t in self.alive():
+            self.measured_phase(t, "snapshot", self.rows)
+        before = self.binlog_bytes()
+        self.apply_changes()
+        self.ingested = {"snapshot": self.plan["tsv_bytes"], "catch_up": self.binlog_bytes() - before}
+        self.source_sums()
+        for t in self.alive():
+            if t.captures:
+                self.measured_phase(t, "catch_up", self.applied)
+        [ids] = self.server.sql(f"SELECT MIN(id), (SELECT MIN(id) FROM orders WHERE id >= {self.rows // 2}), MAX(id) FROM orders", db=DB)
+        for t in self.alive():
+            self.reading(t, ids)
+        self.say()
+        self.say(table.markdown(self.rows, self.applied, self.got, self.ingested))
+
+
+def main():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))     # so that the work folder and all processes go away
+    b = Peers()
+    try:
+        b.run()
+    except (RuntimeError, AssertionError) as e:
+        b.failed.append(str(e))
+    finally:
+        b.close()
+    for f in b.failed:
+        print(f"FAILED {f}", file=sys.stderr)
+    b.say(f"{'FAILED' if b.failed else 'done'}; {len(b.lines)} lines in {os.path.relpath(b.results)}")
+    return 1 if b.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
