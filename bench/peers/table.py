@@ -4,8 +4,11 @@ TITLES = {"weir": "Weir", "flink-iceberg": "Flink CDC, Iceberg", "flink-paimon":
 READERS = {"duckdb": "DuckDB", "pyiceberg": "PyIceberg", "pypaimon": "pypaimon"}
 
 
+UNREAD = {"flink-paimon": "no reader for Paimon in DuckDB or PyIceberg; its tables have no delete files, a newer file replaces rows of older ones", "dlt": "no table that PyIceberg could open"}
+
+
 def of(phase, key, form):
-    return lambda got, _: form.format(got[phase][key]) if phase in got else "-"
+    return lambda got, _: "-" if got.get(phase, {}).get(key) is None else form.format(got[phase][key])
 
 
 def files(key):
@@ -33,7 +36,7 @@ def equality(got, _):
     if "failed" in got:
         return "failed"
     wrong = [p for p in ("snapshot", "catch_up") if got.get(p, {}).get("differences")]
-    wrong += [READERS[r] for r in READERS if not got.get("reading", {}).get(r, {}).get("equal", True)]
+    wrong += [READERS[r] for r in READERS if "unequal" in got.get("reading", {}).get(r, {})]
     return f"**no** ({', '.join(wrong).replace('_', '-')})" if wrong else "yes" if "catch_up" in got else "yes, snapshot"
 
 
@@ -59,4 +62,5 @@ def markdown(rows, changes, got, ingested):
     lines += [f"| {what} | " + " | ".join(cell(got[n], ingested) for n in names) + " |" for what, cell in ROWS]
     notes = [f"- {TITLES[n]}, {got[n]['failed']}" for n in names if "failed" in got[n]]
     notes += [f"- {TITLES[n]}, read by {READERS[r]}: {got[n]['reading'][r]['refused']}" for n in names for r in READERS if "refused" in got[n].get("reading", {}).get(r, {})]
+    notes += [f"- {TITLES[n]}: {UNREAD[n]}" for n in names if n in UNREAD]
     return "\n".join([*lines, *([""] + notes if notes else [])])

@@ -80,6 +80,6 @@ class Watch(Looker):
         if not self.seen or now != self.seen[-1][1]:
             self.seen.append((time.monotonic(), now))
 
-    def first(self):
-        """-> time of the first change"""
-        return self.seen[1][0] if len(self.seen) > 1 else None
+    def first_after(self, begin):
+        """-> seconds to the first change, None without one"""
+        return round(self.seen[1][0] - begin, 2) if len(self.seen) > 1 else None

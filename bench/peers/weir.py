@@ -18,6 +18,9 @@ class Weir:
     def readers(self):
         return {"duckdb": self.location(), "pyiceberg": self.location()}
 
+    def judge(self):
+        return "duckdb", self.readers()["duckdb"]
+
     def files(self):
         return iceberg_files(self.location())
 
@@ -25,6 +28,6 @@ class Weir:
         with Watch(lambda: iceberg_seen(self.location())) as watch:
             begin = time.monotonic()
             m = self.bench.measure(self.weir, "sync", "--until", "current")
-        return {**m, "first_s": watch.first() - begin, "differences": self.bench.differences(self)}
+        return {**m, "first_s": watch.first_after(begin), "differences": self.bench.differences(self)}
 
     catch_up = snapshot
