@@ -41,17 +41,17 @@ class Peers(Bench):
         return sum(int(row[1]) for row in self.server.sql("SHOW BINARY LOGS"))
 
     # ---- reading what a tool left
-    def read(self, reader, location, runs=0, ids=()):
+    def read(self, reader, location, seconds, runs=0, ids=()):
         """-> what read.py found, with "refused" if it did not get to its end"""
         argv = [PYTHON if reader == "pypaimon" else sys.executable, HERE / "read.py", reader, location, str(runs), *map(str, ids)]
         found, why = {}, None
         with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
             try:
-                if subprocess.run(argv, stdout=out, stderr=err, stdin=subprocess.DEVNULL, timeout=self.read_s).returncode:
+                if subprocess.run(argv, stdout=out, stderr=err, stdin=subprocess.DEVNULL, timeout=seconds).returncode:
                     err.seek(0)
                     why = (err.read().strip().splitlines() or ["no message"])[-1][:300]
             except subprocess.TimeoutExpired:
-                why = f"given up after {self.read_s} s"
+                why = f"given up after {seconds} s"
             out.seek(0)
             for line in out:
                 found.update(json.loads(line))
@@ -64,19 +64,22 @@ class Peers(Bench):
     def differences(self, tool):
         """between the source and what the tool wrote so far, as the tool's judge reads it"""
         reader, location = tool.judge()
-        found = self.read(reader, location)
-        return self.unlike_source(found["sums"]) if "sums" in found else [f"{reader} cannot read it: {found['refused']}"]
+        found = self.read(reader, location, self.timeout)
+        if "sums" not in found:
+            raise ToolFailed(f"{reader} cannot read what it wrote: {found['refused']}")
+        return self.unlike_source(found["sums"])
 
     # ---- phases
     def attempt(self, name, phase, work):
         """a tool that fails is told and left out from then on"""
         self.wait_quiet()
-        self.say(f"{name}: {phase}")
+        title = phase.replace("_", "-")
+        self.say(f"{name}: {title}")
         try:
             got = work()
         except Exception as e:      # whatever it is, the others are still measured
             why = str(e) if isinstance(e, ToolFailed) else f"{type(e).__name__}: {e}"
-            self.got[name]["failed"] = f"{phase}: {why.splitlines()[0]}"
+            self.got[name]["failed"] = f"{title}: {why.splitlines()[0]}"
             self.failed.append(f"{name}, {self.got[name]['failed']}")
             self.say(f"  FAILED {why}")
             return
@@ -85,13 +88,13 @@ class Peers(Bench):
     def measured_phase(self, tool, phase, count):
         def work():
             m = getattr(tool, phase)()
-            m.update(rate=round(count / m["wall_s"]), per_cpu_s=round(count / m["cpu_s"]), **{k: round(m[k], 2) for k in ("wall_s", "cpu_s", "peak_mb", "storage_mb")})
+            m.update(rate=round(count / m["wall_s"]), per_cpu_s=round(count / max(m["cpu_s"], 0.01)), **{k: round(m[k], 2) for k in ("wall_s", "cpu_s", "peak_mb", "storage_mb")})
             self.say(f"  {m['wall_s']:.2f} s, {m['rate']:,}/s; {m['cpu_s']:.2f} CPU s; peak {m['peak_mb']:.0f} MB; first seen after {m['first_s']} s; "
                      f"{m['storage_mb']:.0f} MB written; server {m['server_cpu_s']:.2f} CPU s; load {m['loadavg'][1]}, others {m['others_cores']} cores")
             for d in m["differences"][:3]:
                 self.say(f"  MISMATCH {d}")
             if m["differences"]:
-                self.failed.append(f"{tool.name}, {phase}: {len(m['differences'])} sums differ; {m['differences'][0]}")
+                self.failed.append(f"{tool.name}, {phase.replace('_', '-')}: {len(m['differences'])} sums differ; {m['differences'][0]}")
             else:
                 self.say(f"    equal: {self.want['orders']['rows']:,} rows, all columns")
             return m
@@ -101,7 +104,7 @@ class Peers(Bench):
         def work():
             found = {"files": tool.files()}
             for reader, location in tool.readers().items():
-                r = found[reader] = self.read(reader, location, READ_RUNS, ids)
+                r = found[reader] = self.read(reader, location, self.read_s, READ_RUNS, ids)
                 found["files"].update(r.pop("files", {}))
                 sums = r.pop("sums", None)
                 differences = self.unlike_source(sums) if sums and tool.captures else []
