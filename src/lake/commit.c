@@ -167,6 +167,7 @@ static void adopt(table_edit *e) {
         wr_free(t->load_info);
         t->load_info = NULL;
     }
+    t->settled = false;
     t->create = t->schema_dirty = t->rename_dirty = t->restart = t->publish = t->touched = t->load_dirty = t->replace = false;
 }
 

@@ -178,8 +178,12 @@ static wr_code finish(wr_lake *l, bool *ret_changed, wr_err *err) {
 
 /* The next job of this table, if there is one. catalog_lock held. */
 static wr_code plan(wr_table *t, wr_job **ret, wr_err *err) {
+    if (t->settled) return WR_OK;
     WR_TRY(plan_expiry(t, ret, err));
-    return *ret || !is_idle(t) ? WR_OK : plan_compaction(t, false, ret, err);
+    if (*ret) return WR_OK;
+    if (is_idle(t)) WR_TRY(plan_compaction(t, false, ret, err));
+    t->settled = !*ret && (!t->opened || (is_idle(t) && wr_mono_us() >= t->patient_until_us));
+    return WR_OK;
 }
 
 static void start_next(wr_lake *l) {

@@ -65,6 +65,7 @@ struct wr_table {
 
     /* upkeep */
     bool replace;              /* what the next commit does is only to put files in the place of others */
+    bool settled;              /* nothing is due until the next commit of this table */
     int64_t upkeep_after_us;   /* monotonic; no compaction before */
     int64_t patient_until_us;  /* monotonic; a little that is deleted waits */
     uint64_t compactions, compacted_bytes;

@@ -237,6 +237,36 @@ static void a_worker_that_is_not_wanted_ends_at_once(void **st) {
     lab_close(&l);
 }
 
+static void a_failed_allocation_in_a_job_costs_the_job_only(void **st) {
+    lab l = {.version = 3};
+    lab_open(&l);
+    wr_table *t = lab_create(&l, 1, "t", 1);
+    commits_of(&l, t, 0, 5);
+    for (int id = 0; id < 60; id += 3) lab_del(t, id, "some row");
+    lab_commit(&l);
+    int failed = 0;
+    for (uint64_t nth = 1;; nth += 1 + nth / 9) {
+        wr_err e = WR_ERR_INIT;
+        t = wr_lake_table(l.lake, 1);
+        assert_ok(wr_table_open_files(t, err));
+        l.lake->compact_bytes = 2000;
+        wr_mem_fail_after(nth);
+        wr_code rc = wr_table_optimize(t, true, &e);
+        wr_mem_fail_after(0);
+        lab_reopen(&l);
+        assert_content(&l, "t", "80 rows");
+        if (rc == WR_OK && lab_health(wr_lake_table(l.lake, 1)).data_files == 1) break;
+        failed++;
+    }
+    assert_true(failed > 20);
+    t = wr_lake_table(l.lake, 1);
+    for (int id = 1; id < 100; id += 3) lab_del(t, id, "some row");
+    lab_commit(&l);
+    assert_int_equal(lab_health(t).anomalies, 0);
+    assert_int_equal(lab_journal(&l), 0);
+    lab_close(&l);
+}
+
 typedef struct found { int n; char last[400]; bool remove; } found;
 static wr_code find(void *ctx, const char *path, uint64_t bytes, int64_t modified_us, wr_err *err) {
     found *f = ctx;
@@ -296,6 +326,7 @@ int main(void) {
         IN_DIR(old_snapshots_leave_with_their_files_and_no_commit_waits_for_it),
         IN_DIR(a_job_has_several_outputs_of_one_size),
         IN_DIR(optimizing_goes_on_until_nothing_is_due_and_all_of_it_when_asked),
+        IN_DIR(a_failed_allocation_in_a_job_costs_the_job_only),
         IN_DIR(files_that_nothing_names_are_found_and_no_others),
         IN_DIR(a_worker_that_is_not_wanted_ends_at_once),
     };
