@@ -8,7 +8,7 @@
 #include "weir/io.h"
 
 #define FANOUT 8               /* runs of one size class before they are merged */
-#define LARGE (UINT64_C(1) << 20) /* entries of a run that is not merged any more */
+#define LARGE (UINT64_C(1) << 18) /* entries of a run that is not merged any more */
 
 struct wr_index {
     wr_key_plan plan; /* form and fingerprint only */
