@@ -17,6 +17,7 @@ typedef enum mini_how {
     MINI_SAY,        /* done, 200 with this body */
     MINI_SAY_ONLY,   /* nothing done, 200 with this body */
     MINI_MEANWHILE,  /* somebody else commits first */
+    MINI_HALF_CUT,   /* the first table of a transaction only, no answer */
 } mini_how;
 typedef struct mini_step { /* for the next request that fits; in order */
     const char *method, *path; /* path: a part of it */
@@ -45,6 +46,8 @@ static struct mini {
     const char *config, *token, *want_auth; /* want_auth: else 401 */
     char *late_path, *late_body;
     const char *extra; /* members of every table answer */
+    bool half;
+    int64_t misnumber; /* added to the number of each new schema */
 } mini;
 
 static const char *mini_decode(const char *s, char *out) { /* %XX */
@@ -121,6 +124,7 @@ static void mini_apply_one(cJSON *meta, const cJSON *u) {
     if (strcmp(a, "add-schema") == 0) {
         cJSON *s = cJSON_Duplicate(wr_json_get(u, "schema"), 1);
         if (cJSON_GetArraySize(wr_json_get(s, "identifier-field-ids")) == 0) cJSON_DeleteItemFromObject(s, "identifier-field-ids"); /* as Java writes it */
+        wr_json_set_num(s, "schema-id", wr_meta_num(s, "schema-id", 0) + mini.misnumber);
         wr_json_push(wr_json_array(meta, "schemas"), s);
         wr_json_set_num(meta, "last-column-id", wr_meta_num(u, "last-column-id", 0));
     }
@@ -205,6 +209,7 @@ static int mini_transaction(const cJSON *body) {
     cJSON_ArrayForEach(change, wr_json_get(body, "table-changes")) {
         const cJSON *id = wr_json_get(change, "identifier");
         mini_commit(mini_join(wr_json_get(id, "namespace")), wr_json_str(id, "name"), change);
+        if (mini.half) break;
     }
     return 204;
 }
@@ -295,6 +300,7 @@ static bool mini_answer(http_server *s, int fd, const http_seen *q) {
     }
     const mini_step *step = mini_next_step(q);
     bool keep = true, says = step && (step->how == MINI_SAY || step->how == MINI_SAY_ONLY), does = !step || (step->how != MINI_REFUSE && step->how != MINI_CUT && step->how != MINI_SAY_ONLY);
+    mini.half = step && step->how == MINI_HALF_CUT;
     if (step && step->how == MINI_MEANWHILE) mini_foreign("ns", "t");
     if (mini.want_auth && !strstr(q->path, "oauth") && !strstr(q->headers, mini.want_auth)) {
         status = 401;
@@ -311,7 +317,7 @@ static bool mini_answer(http_server *s, int fd, const http_seen *q) {
     }
     if (says) wr_free(body), body = wr_strdup(step->text);
     if (step && (step->how == MINI_REFUSE || step->how == MINI_DONE_BUT)) wr_free(body), body = NULL, status = step->status;
-    keep = !(step && (step->how == MINI_CUT || step->how == MINI_DONE_CUT || step->how == MINI_LATE_CUT));
+    keep = !(step && (step->how == MINI_CUT || step->how == MINI_DONE_CUT || step->how == MINI_LATE_CUT || mini.half));
     if (!body && status >= 400)
         body = wr_asprintf("{\"error\":{\"message\":\"mini says %d\",\"type\":\"%s\",\"code\":%d}}", status, step && step->text ? step->text : status == 404 ? "NoSuchTableException" : "Mini", status);
     pthread_mutex_unlock(&mini.mu);
