@@ -119,10 +119,10 @@ class Model:
 
 
 class Driver:
-    def __init__(self, folder, env=None):
+    def __init__(self, folder, env=None, more=()):
         self.folder = Path(folder)
         self.folder.mkdir(exist_ok=True)
-        args = [str(DRIVER), str(self.folder / "catalog.db"), str(self.folder / "lake"), str(self.folder / "state.db")]
+        args = [str(DRIVER), str(self.folder / "catalog.db"), str(self.folder / "lake"), str(self.folder / "state.db"), *more]
         self.p = subprocess.Popen(args, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, **(env or {})})
         self.con = duckdb_connection()
 
