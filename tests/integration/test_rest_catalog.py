@@ -122,10 +122,10 @@ def test_a_load_is_beside_main_until_it_is_published(driver, ns):
 
 
 def test_names_are_changed_swapped_and_dropped(driver, ns):
-    a, b = make(driver, ns, "ü x"), make(driver, ns, "100%", rows=7)
+    a, b, slash = make(driver, ns, "ü x"), make(driver, ns, "100%", rows=7), make(driver, ns, "a/b")
     driver.commit({"ns": ns, "name": "ü x", "rename": [ns, "100%"]}, {"ns": ns, "name": "100%", "rename": [ns, "ü x"]})
     driver.ask(op="forget")
-    check(driver, ns, "100%", a), check(driver, ns, "ü x", b)
+    check(driver, ns, "100%", a), check(driver, ns, "ü x", b), check(driver, ns, "a/b", slash)
     driver.commit({"ns": ns, "name": "100%", "rename": [ns + ".deep.down", "q?x=1&y#z+"]})
     driver.ask(op="forget")
     assert [ns + ".deep.down", "q?x=1&y#z+"] in driver.ask(op="tables")["tables"]
@@ -133,7 +133,7 @@ def test_names_are_changed_swapped_and_dropped(driver, ns):
     c = Model(SMALL)                                # a dropped table's name goes to a new one in the same commit
     driver.commit({"ns": ns, "name": "ü x", "drop": True}, {"ns": ns, "name": "tmp", "create": True, "uri": True, "schema": SMALL, "insert": [c.make(2)]})
     driver.ask(op="forget")
-    assert sorted(n for s, n in driver.ask(op="tables")["tables"] if s == ns) == ["tmp"]
+    assert sorted(n for s, n in driver.ask(op="tables")["tables"] if s == ns) == ["a/b", "tmp"]
     check(driver, ns, "tmp", c)
 
 
