@@ -24,7 +24,7 @@ def rest(tmp_path_factory):
 
 class RestDriver(Driver):
     def __init__(self, folder, rest, uri=None, env=None):
-        super().__init__(folder, env, [uri or rest.uri])
+        super().__init__(folder, env, [uri or rest.uri, "weir:secret"])
         self.rest = rest
 
     @property

@@ -20,7 +20,7 @@ struct wr_rest {
     int64_t renew_us;       /* when a token that runs out is renewed, monotonic; 0 = never */
     wr_rest_offer transactions;
     int64_t patience_us;
-    cJSON *open;            /* array: pending entries of earlier processes that may still come through; NULL = none */
+    cJSON *open;            /* array: pending entries of earlier commits that may still come through; NULL = none */
 };
 
 typedef struct wr_rest_answer {

@@ -116,27 +116,41 @@ static cJSON *entry_of(const move *m) {
 
 static wr_code keep_pending(wr_state *state, const cJSON *entries, wr_err *err) {
     WR_AUTO_BUF wr_buf text = WR_BUF_INIT;
-    if (entries) WR_TRY(wr_json_print(entries, &text, err));
-    const char *s = entries ? wr_buf_cstr(&text) : "[]";
+    WR_TRY(wr_json_print(entries, &text, err));
+    const char *s = wr_buf_cstr(&text);
     return s ? wr_state_set(state, PENDING_FACT, s, err) : wr_nomem(err, "pending commits", text.n);
+}
+
+/* Those of earlier processes that are still open, and ours: all, or those that may still come through. NULL when memory is out. */
+static cJSON *entries_of(const rest_commit *c, bool all) {
+    cJSON *list = c->r->open ? cJSON_Duplicate(c->r->open, 1) : cJSON_CreateArray();
+    bool ok = list;
+    for (int i = 0; ok && i < c->n; i++) {
+        const move *m = &c->m[i];
+        if (m->commit[0] && (all || (m->late && !m->done))) ok = wr_json_push(list, entry_of(m));
+    }
+    if (!ok) cJSON_Delete(list), list = NULL;
+    return list;
 }
 
 /* Before anything is sent: a process that dies now may have sent it. */
 static wr_code announce(rest_commit *c, wr_err *err) {
-    WR_AUTO_JSON cJSON *list = c->r->open ? cJSON_Duplicate(c->r->open, 1) : cJSON_CreateArray();
-    bool ok = list, any = false;
-    for (int i = 0; ok && i < c->n; i++)
-        if (c->m[i].commit[0]) ok = wr_json_push(list, entry_of(&c->m[i])), any = true;
-    if (!ok) return wr_nomem(err, "pending commits", 1024);
-    if (!any || !c->state) return WR_OK;
-    c->announced = true;
-    return keep_pending(c->state, list, err);
+    for (int i = 0; i < c->n; i++) c->announced = c->announced || (c->state && c->m[i].commit[0]);
+    if (!c->announced) return WR_OK;
+    WR_AUTO_JSON cJSON *list = entries_of(c, true);
+    return list ? keep_pending(c->state, list, err) : wr_nomem(err, "pending commits", 1024);
 }
 
 /* What cannot be cleared is looked at again at the next start. */
-static void all_known(rest_commit *c) {
+static void clear_known(rest_commit *c) {
     wr_err err = WR_ERR_INIT;
-    if (keep_pending(c->state, c->r->open, &err) != WR_OK) wr_log(WR_LOG_DEBUG, "pending commits stay noted: %s", err.msg);
+    if (!c->announced) return;
+    cJSON *list = entries_of(c, false);
+    wr_code rc = list ? keep_pending(c->state, list, &err) : wr_nomem(&err, "pending commits", 1024);
+    if (rc != WR_OK) wr_log(WR_LOG_DEBUG, "pending commits stay noted: %s", err.msg);
+    if (!list) return;
+    cJSON_Delete(c->r->open);
+    c->r->open = list;
 }
 
 /* ------------------------------------------------------------------ what a table says */
@@ -293,7 +307,6 @@ static wr_code refused(const move *m, seen s, wr_err *err) {
     snprintf(said, sizeof said, "%.199s", err->msg);
     if (s == SEEN_MOVED)
         return wr_fail(err, WR_E_CONFLICT, WR_RETRY_AFTER_RELOAD, "somebody else committed to it (the catalog says: %s)", said);
-    if (err->code == WR_E_CONFLICT) err->retry = WR_RETRY_AFTER_RELOAD;
     return err->code;
 }
 
@@ -304,6 +317,7 @@ static wr_code find_out(rest_commit *c, move *m, const wr_rest_answer *a, wr_err
     seen s = SEEN_BASE;
     m->late = m->late || a->unknown;
     c->changed = c->changed || a->unknown;
+    if (err->code == WR_E_CONFLICT) err->retry = WR_RETRY_AFTER_RELOAD;
     if (!m->late && (a->status == 0 || err->code == WR_E_AUTH)) return err->code; /* never got there */
     wr_code rc = look(c, m, m->to_ns, m->to_name, &s, &t, &why);
     if (rc != WR_OK) return m->late ? (*err = why, rc) : err->code;
@@ -366,8 +380,8 @@ static wr_code together_body(const rest_commit *c, wr_buf *body, wr_err *err) {
 }
 
 /* After the request, whatever its answer: a catalog may have moved some tables only, or say that it moved them and be wrong. */
-static wr_code look_at_all(rest_commit *c, int *ret_open, int *ret_refused, wr_err *err) {
-    *ret_open = 0, *ret_refused = -1;
+static wr_code look_at_all(rest_commit *c, int *ret_open, move **ret_refused, seen *ret_why, wr_err *err) {
+    *ret_open = 0, *ret_refused = NULL;
     for (int i = 0; i < c->n; i++) {
         move *m = &c->m[i];
         wr_ice_table *t = NULL;
@@ -383,7 +397,7 @@ static wr_code look_at_all(rest_commit *c, int *ret_open, int *ret_refused, wr_e
             ++*ret_open;
         } else {
             m->late = false;
-            if (*ret_refused < 0) *ret_refused = i;
+            if (!*ret_refused) *ret_refused = m, *ret_why = s;
         }
     }
     return WR_OK;
@@ -410,15 +424,17 @@ static int count_together(rest_commit *c, bool late, int *ret_late) {
 static wr_code together_once(rest_commit *c, wr_slice body, int attempt, bool *ret_again, wr_err *err) {
     WR_AUTO_ANSWER wr_rest_answer a = {0};
     wr_err why = WR_ERR_INIT;
-    int open, at, late;
+    int open, late;
+    move *lost;
+    seen how;
     wr_code rc = wr_rest_call(c->r, "POST", "/transactions/commit", body, attempt, &a, err);
     (void)WR_FAULT("rest.committed");
     c->changed = c->changed || rc == WR_OK || a.unknown;
     int n = count_together(c, rc == WR_OK || a.unknown, &late);
     if (rc != WR_OK && not_offered(&a)) return c->r->transactions = WR_REST_NOT_OFFERED, wr_err_clear(err), WR_OK;
     if (!late && (a.status == 0 || rc == WR_E_AUTH)) return rc;
-    if (look_at_all(c, &open, &at, &why) != WR_OK) return late ? (*err = why, why.code) : rc;
-    if (at >= 0) return refused(&c->m[at], SEEN_MOVED, err), in_table(&c->m[at], err);
+    if (look_at_all(c, &open, &lost, &how, &why) != WR_OK) return late ? (*err = why, why.code) : rc;
+    if (lost) return refused(lost, how, err), in_table(lost, err);
     bool refused_as_such = rc == WR_E_SERVER && !a.unknown; /* too many for it, perhaps */
     if (rc == WR_OK || open == 0 || (a.unknown && open < n) || refused_as_such) return wr_err_clear(err), WR_OK;
     if (rc == WR_E_CONFLICT) err->retry = WR_RETRY_AFTER_RELOAD;
@@ -486,7 +502,7 @@ wr_code wr_rest_commit(wr_rest *r, wr_state *state, wr_plan *plans, int n, bool 
     if (rc == WR_OK) rc = announce(&c, err);
     if (rc == WR_OK) rc = WR_FAULT("rest.announced") ? wr_fail(err, WR_E_IO, WR_RETRY_SOON, "fault rest.announced") : run(&c, err);
     for (int i = 0; c.m && i < n; i++) late = late || (c.m[i].late && !c.m[i].done);
-    if (c.announced && !late) all_known(&c);
+    if (c.m) clear_known(&c);
     if (rc != WR_OK && c.changed) {
         err->retry = err->code == WR_E_UNSUPPORTED ? WR_RETRY_NO : WR_RETRY_AFTER_RELOAD;
         if (late) wr_err_in(err, "the outcome of the commit is unknown");
@@ -525,10 +541,9 @@ wr_code wr_rest_settle(wr_rest *r, wr_state *state, bool *ret_settled, wr_err *e
         if (entry_settled(r, e, &settled, err) != WR_OK) return wr_err_in(err, "looking for an unfinished commit");
         if (!settled && !wr_json_push(open, cJSON_DetachItemViaPointer(list, e))) return wr_nomem(err, "pending commits", 256);
     }
-    int n = cJSON_GetArraySize(open);
-    if (list && list->child) WR_TRY(keep_pending(state, open, err));
+    if (list && list->child) WR_TRY(keep_pending(state, open, err)); /* some are settled */
+    *ret_settled = !open->child;
     cJSON_Delete(r->open);
-    r->open = n ? WR_STEAL(open) : NULL;
-    *ret_settled = n == 0;
+    r->open = WR_STEAL(open);
     return WR_OK;
 }
