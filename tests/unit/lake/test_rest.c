@@ -41,7 +41,7 @@ static void add_table(const char *ns, const char *name) {
     wr_schema *s;
     wr_ice_table *t;
     OK(wr_schema_new(&col, 1, 1, &s, &err));
-    OK(wr_ice_new(ns, name, "/w/t", 3, s, &t, &err));
+    OK(wr_ice_new(NULL, ns, name, "/w/t", 3, s, &t, &err));
     mini.t[mini.nt++] = (mini_table){strdup(ns), strdup(name), cJSON_Duplicate(t->doc, 1)};
     wr_ice_table_free(t), wr_schema_unref(s);
 }

@@ -47,7 +47,7 @@ static int tear_down(void **state) {
 
 static wr_ice_table *new_table(const char *name) {
     wr_ice_table *t;
-    OK(wr_ice_new("ns", name, in_folder(name), 3, schema, &t, &err));
+    OK(wr_ice_new(NULL, "ns", name, in_folder(name), 3, schema, &t, &err));
     return t;
 }
 static wr_ice_file *data(wr_ice_table *t) {
