@@ -313,6 +313,7 @@ typedef struct real {
 static void real_open(real *r) {
     lab_open(&r->l);
     r->l.lake->target_file_bytes = 6000, r->l.lake->compact_bytes = 6000;
+    r->l.lake->snapshots_min = 20, r->l.lake->snapshots_max = 40;
     uint64_t offset;
     wr_pos pos = {0};
     int64_t us;
@@ -321,6 +322,7 @@ static void real_open(real *r) {
     if (offset == r->l.offset + 1) r->committed = r->now; /* it had happened, whatever was said */
     r->l.offset = offset;
     r->t = wr_lake_table(r->l.lake, 1);
+    r->t->upkeep_after_us = INT64_MAX; /* what is rewritten, and when, is decided here */
     r->now = r->committed;
     r->failed = false;
 }
@@ -434,7 +436,7 @@ static void real_compaction(real *r) {
 }
 
 static void real_interleaving(real *r) {
-    static const char *const points[] = {"lake.before_data_file", "lake.before_commit", "ice.announced", "ice.write", "ice.synced", "ice.sql", "ice.commit", "ice.puffin", "lake.compact", "parquet_write", "state.commit", "lake.run"};
+    static const char *const points[] = {"lake.before_data_file", "lake.before_commit", "ice.announced", "ice.write", "ice.synced", "ice.sql", "ice.commit", "ice.puffin", "lake.compact", "parquet_write", "state.commit", "lake.run", "ice.expire"};
     real_change(r, 12);
     real_put(r, w_below(&r->w, IDS));
     real_commit(r);
@@ -446,6 +448,10 @@ static void real_interleaving(real *r) {
     if (!r->failed) real_compaction(r);
     if (!r->failed && w_below(&r->w, 2)) real_change(r, 3);
     if (!r->failed && w_below(&r->w, 6)) real_commit(r);
+    bool changed = false; /* old snapshots leave, and their files, at any moment */
+    r->l.lake->next_job_us = 0;
+    if (!r->failed) REAL(r, wr_lake_govern(r->l.lake, w_below(&r->w, 2), &changed, err));
+    assert_false(changed);
     wr_fault_set(NULL);
     if (r->failed || w_below(&r->w, 8) == 0) {
         lab_close(&r->l), real_open(r);
