@@ -23,7 +23,7 @@ JVM = [f"--add-exports={x}=ALL-UNNAMED" for x in ("java.base/sun.net.util", "jav
        f"--add-opens=java.base/{x}=ALL-UNNAMED" for x in ("java.lang", "java.net", "java.io", "java.nio", "sun.nio.ch", "java.lang.reflect", "java.text", "java.time",
                                                          "java.util", "java.util.concurrent", "java.util.concurrent.atomic", "java.util.concurrent.locks")]
 CONFIG = {"jobmanager.bind-host": "127.0.0.1", "jobmanager.rpc.address": "127.0.0.1", "jobmanager.memory.process.size": "1200m",
-          "taskmanager.bind-host": "127.0.0.1", "taskmanager.host": "127.0.0.1", "taskmanager.numberOfTaskSlots": 4, "taskmanager.memory.process.size": "4096m",
+          "taskmanager.bind-host": "127.0.0.1", "taskmanager.host": "127.0.0.1", "taskmanager.numberOfTaskSlots": PARALLELISM, "taskmanager.memory.process.size": "4096m",
           "taskmanager.memory.managed.fraction": 0.2, "parallelism.default": PARALLELISM, "rest.address": "127.0.0.1", "rest.bind-address": "127.0.0.1",
           "execution.checkpointing.interval": f"{CHECKPOINT_S} s", "execution.checkpointing.min-pause": "1 s", "execution.checkpointing.tolerable-failed-checkpoints": 10,
           "state.backend.type": "hashmap", "restart-strategy.type": "fixed-delay", "restart-strategy.fixed-delay.attempts": 3, "restart-strategy.fixed-delay.delay": "1 s"}
@@ -150,8 +150,9 @@ class Cluster:
     def check(self, job):
         state = self.api(f"/jobs/{job}")["state"]
         if state not in ("CREATED", "INITIALIZING", "RUNNING", "RESTARTING"):
-            why = self.api(f"/jobs/{job}/exceptions").get("root-exception") or ""
-            raise ToolFailed(f"the job is {state}: {why[:1500]}\n" + tail(self.dir / "taskmanager.log"))
+            why = self.api(f"/jobs/{job}/exceptions").get("root-exception") or "no exception"
+            root = (re.findall("^Caused by: (.*)$", why, re.M) or why.splitlines())[-1]
+            raise ToolFailed(f"the job is {state}: {root}\n{why[:1500]}\n" + tail(self.dir / "taskmanager.log"))
 
     def last_checkpoint(self, job):
         """-> (number, seconds since it was complete)"""
