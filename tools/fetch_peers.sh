@@ -30,7 +30,7 @@ for c in java mvn; do command -v $c >/dev/null || die "no $c here; tools/setup.s
 mkdir -p "${DIR%/*}"
 tmp=$(mktemp -d "${DIR%/*}/.peers-XXXXXX")
 trap 'rm -rf "$tmp"' EXIT
-echo "fetching Flink, its connectors, dlt and readers into .services/sw/peers (once, about 1.2 GB)" >&2
+echo "fetching Flink, its connectors, dlt and readers into .services/sw/peers (once, about 1.3 GB)" >&2
 
 echo "$FLINK" >"$tmp/flink.txt"
 python3 -m venv "$tmp/pip" || die "python3 -m venv failed; install python3-venv"

@@ -81,6 +81,7 @@ class Peers(Bench):
             why = str(e) if isinstance(e, ToolFailed) else f"{type(e).__name__}: {e}"
             self.got[name]["failed"] = f"{title}: {why.splitlines()[0]}"
             self.failed.append(f"{name}, {self.got[name]['failed']}")
+            self.record("peers-" + phase, tool=name, rows=self.rows, changes=self.applied, failed=why.splitlines()[0])
             self.say(f"  FAILED {why}")
             return
         self.got[name][phase] = self.record("peers-" + phase, tool=name, rows=self.rows, changes=self.applied, **got)

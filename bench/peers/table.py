@@ -4,7 +4,8 @@ TITLES = {"weir": "Weir", "flink-iceberg": "Flink CDC, Iceberg", "flink-paimon":
 READERS = {"duckdb": "DuckDB", "pyiceberg": "PyIceberg", "pypaimon": "pypaimon"}
 
 
-UNREAD = {"flink-paimon": "no reader for Paimon in DuckDB or PyIceberg; its tables have no delete files, a newer file replaces rows of older ones", "dlt": "no table that PyIceberg could open"}
+UNREAD = {"flink-paimon": "no reader for Paimon in DuckDB or PyIceberg; its tables have no delete files, a newer file replaces rows of older ones",
+          "dlt": "no table that PyIceberg could open"}
 
 
 def of(phase, key, form):
