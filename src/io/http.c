@@ -40,6 +40,8 @@ typedef struct xfer {
     int fd;
     uint64_t sent;    /* bytes of the body */
     bool begun;       /* something may have been sent */
+    bool interim;     /* headers of a 1xx come */
+    bool head_whole;  /* the headers of the answer have ended */
     int64_t moved_us; /* when bytes last went either way */
     char why[CURL_ERROR_SIZE];
 } xfer;
@@ -148,7 +150,13 @@ static size_t on_header(char *p, size_t size, size_t n, void *ctx) {
     wr_buf *b = &x->resp->headers;
     n *= size;
     x->moved_us = wr_mono_us();
-    if (n >= 5 && memcmp(p, "HTTP/", 5) == 0) wr_buf_clear(b); /* what came before was a 1xx */
+    if (n >= 5 && memcmp(p, "HTTP/", 5) == 0) { /* what came before was a 1xx */
+        const char *status = memchr(p, ' ', n);
+        wr_buf_clear(b);
+        x->interim = status && status + 1 < p + n && status[1] == '1';
+        x->head_whole = false;
+    }
+    if (n > 0 && (*p == '\r' || *p == '\n')) x->head_whole = !x->interim;
     if (n > HEADER_BYTES_MAX - b->n) {
         x->failed =
             wr_fail(x->err, WR_E_LIMIT, WR_RETRY_NO, "the answer has more than %d bytes of headers", HEADER_BYTES_MAX);
@@ -334,6 +342,7 @@ static void finish(const wr_http *h, xfer *x, CURLM *m, CURLcode rc) {
     long status = 0;
     curl_easy_getinfo(x->easy, CURLINFO_RESPONSE_CODE, &status);
     x->resp->status = (int)status;
+    if (rc == CURLE_OK && !x->head_whole) rc = CURLE_RECV_ERROR; /* libcurl takes headers that were cut for all there are */
     wr_code code = x->failed != WR_OK ? x->failed : explain(h, x, rc);
     x->resp->maybe_done = code != WR_OK && x->begun;
     if (code != WR_OK) {

@@ -47,6 +47,12 @@ static bool answer(http_server *s, int fd, const http_seen *q) {
         const char *half = "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n0123456789";
         http_say(fd, half, strlen(half));
         return false;
+    } else if (is(q, "/head-cut/")) {
+        static const char *const heads[] = {"HTTP/1.1 200 O", "HTTP/1.1 200 OK\r\n", "HTTP/1.1 200 OK\r\nContent-Le", "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n",
+                                            "HTTP/1.1 103 Early Hints\r\n\r\n", "HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 204 No"};
+        const char *head = heads[atoi(q->path + 10)];
+        http_say(fd, head, strlen(head));
+        return false;
     } else if (is(q, "/twice-here-cuts")) {
         if (q->nth_here > 1) return false;
         http_answer(fd, 200, "", "", 0);
@@ -206,6 +212,13 @@ static void only_a_request_that_was_sent_may_have_been_carried_out(void **st) {
     assert_true(resp.maybe_done);
     assert_int_equal(resp.status, 200);
     assert_int_equal(resp.body.n, 10);
+    for (int i = 0; i < 6; i++) { /* a head that does not end */
+        char path[32];
+        snprintf(path, sizeof path, "/head-cut/%d", i);
+        assert_int_equal(get(path), WR_E_NET);
+        assert_int_equal(err.retry, WR_RETRY_SOON);
+        assert_true(resp.maybe_done);
+    }
 
     int nobody = socket(AF_INET, SOCK_STREAM, 0); /* bound, but nobody listens */
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
