@@ -108,6 +108,7 @@ static wr_code keep_count(wr_table *t, table_edit *e, wr_err *err) {
 static wr_code gather(wr_table *t, table_edit *e, wr_ice_edit *out, wr_err *err) {
     e->t = t;
     if (t->opened) { /* a table that is only renamed or dropped need not be */
+        WR_TRY(wr_ice_borrow(t->lake->catalog, t->ice, err));
         WR_TRY(wr_table_flush(t, err));
         WR_TRY(drop_dead_files(t, err));
         WR_TRY(write_deletes(t, e, err));

@@ -129,6 +129,8 @@ wr_code wr_ice_settle(wr_ice_catalog *c, wr_state *state, bool *ret_settled, wr_
     return wr_rest_settle(c->rest, state, ret_settled, err);
 }
 
+wr_code wr_ice_borrow(wr_ice_catalog *c, wr_ice_table *t, wr_err *err) { return c->rest ? wr_rest_borrow(c->rest, t, err) : WR_OK; }
+
 /* ------------------------------------------------------------------ reading */
 wr_code wr_ice_catalog_progress(wr_ice_catalog *c, const char *pipeline, uint64_t *ret_offset, wr_pos *ret_pos,
                                 int64_t *ret_event_time_us, wr_err *err) {

@@ -45,6 +45,7 @@ static wr_code plan_all(commit *m, wr_err *err) {
                 return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "table %s.%s has two edits in one commit",
                                m->edits[i].table->ns, m->edits[i].table->name);
         WR_TRY(name_table(m, m->edits[i].table, err));
+        if (!m->edits[i].drop) WR_TRY(wr_ice_borrow(m->c, m->edits[i].table, err));
         WR_TRY(wr_plan_edit(&m->edits[i], m->c->rest ? WR_PLAN_METADATA_SENT : WR_PLAN_METADATA_FILE, &m->plans[i], err));
         m->nuris += m->plans[i].nfiles;
     }

@@ -71,6 +71,10 @@ wr_code wr_ice_catalog_each(wr_ice_catalog *c,
                                           wr_err *err),
                             void *ctx, wr_err *err);
 
+/* Before files of the table are read or written: a REST catalog lends its store new credentials when those of the table run out in the next minutes. Else, and in a
+ * SQLite catalog, nothing. Credentials for a table that is not created yet must be the user's own. */
+wr_code wr_ice_borrow(wr_ice_catalog *c, wr_ice_table *t, wr_err *err);
+
 /* Loads metadata JSON. WR_E_NOTFOUND. */
 wr_code wr_ice_load(wr_ice_catalog *c, const char *ns, const char *name, wr_ice_table **ret_table, wr_err *err);
 wr_code wr_ice_load_file(wr_store *store, const char *metadata_location, wr_ice_table **ret_table, wr_err *err);

@@ -16,6 +16,7 @@ struct wr_ice_table {
     cJSON *doc;             /* replaced by every commit */
     char *uuid, *location;  /* of doc, and the same for ever: writers beside a commit may look at these */
     int format_version;
+    int64_t lent_until_us; /* when credentials that a catalog lent for its files run out; 0 = there are none, or it does not say */
 };
 
 /* Parses and checks the members that the rest relies on. WR_E_DECODE, WR_E_UNSUPPORTED (format version). */

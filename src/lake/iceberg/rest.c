@@ -13,6 +13,7 @@
 #define ANSWER_BYTES_MAX ((size_t)256 << 20) /* as for a metadata file */
 #define ATTEMPTS 5                           /* of a question */
 #define RENEW_EARLY_S 60
+#define RENEW_EARLY_US 300000000 /* credentials for files: a large one is on its way for a while */
 #define LEVELS_MAX 16
 #define PAGES_MAX 100000
 
@@ -278,6 +279,29 @@ wr_code wr_rest_each(wr_rest *r, wr_code (*fn)(void *ctx, const char *ns, const 
     return WR_OK;
 }
 
+static wr_code make_level(wr_rest *r, wr_slice body, int64_t until_us, wr_err *err) {
+    for (int i = 0;; i++) {
+        WR_AUTO_ANSWER wr_rest_answer a = {0};
+        wr_code rc = wr_rest_call(r, "POST", "/namespaces", body, i, &a, err);
+        if (rc == WR_E_CONFLICT) return wr_err_clear(err), WR_OK;
+        if (rc == WR_OK || err->retry != WR_RETRY_SOON || wr_mono_us() + a.backoff_us >= until_us) return rc;
+        wr_err_clear(err);
+        wr_rest_wait(a.backoff_us);
+    }
+}
+
+wr_code wr_rest_make_namespace(wr_rest *r, const char *ns, int64_t until_us, wr_err *err) {
+    int levels = wr_rest_level_count(ns);
+    for (int n = 1; n <= levels; n++) {
+        WR_AUTO_BUF wr_buf body = WR_BUF_INIT;
+        WR_AUTO_JSON cJSON *o = cJSON_CreateObject();
+        if (!o || !wr_json_set(o, "namespace", wr_rest_levels(ns, n)) || !wr_json_object(o, "properties")) return wr_nomem(err, "namespace", 100);
+        WR_TRY(wr_json_print(o, &body, err));
+        if (make_level(r, wr_buf_view(&body), until_us, err) != WR_OK) return wr_err_in(err, "creating namespace %s", ns);
+    }
+    return WR_OK;
+}
+
 /* ------------------------------------------------------------------ loading */
 char *wr_rest_table_path(const wr_rest *r, const char *ns, const char *name) {
     WR_AUTO_BUF wr_buf b = WR_BUF_INIT;
@@ -313,4 +337,14 @@ wr_code wr_rest_load_until(wr_rest *r, const char *ns, const char *name, int64_t
 
 wr_code wr_rest_load(wr_rest *r, const char *ns, const char *name, wr_ice_table **ret_table, wr_err *err) {
     return wr_rest_load_until(r, ns, name, 0, ret_table, err);
+}
+
+/* ------------------------------------------------------------------ credentials */
+wr_code wr_rest_borrow(wr_rest *r, wr_ice_table *t, wr_err *err) {
+    wr_ice_table *now = NULL;
+    if (!r->store || !t->location_of_meta || !t->lent_until_us || t->lent_until_us >= wr_now_us() + RENEW_EARLY_US) return WR_OK;
+    WR_TRY(wr_rest_load(r, t->ns, t->name, &now, err));
+    t->lent_until_us = now->lent_until_us;
+    wr_ice_table_free(now);
+    return WR_OK;
 }

@@ -18,6 +18,9 @@ wr_code wr_rest_each(wr_rest *r, wr_code (*fn)(void *ctx, const char *ns, const 
 /* WR_E_NOTFOUND. The table's doc is the server's metadata, location_of_meta its metadata-location. */
 wr_code wr_rest_load(wr_rest *r, const char *ns, const char *name, wr_ice_table **ret_table, wr_err *err);
 
+/* As wr_ice_borrow. */
+wr_code wr_rest_borrow(wr_rest *r, wr_ice_table *t, wr_err *err);
+
 /* Carries out the planned edits: renames first (through parking names where a name is still taken), then creates, then changes (transactions/commit where
  * the server offers it and there are several, else one by one), drops last. Updates are the difference between the table's doc and the plan's, and property
  * weir.commit with a fresh uuid. Afterwards plan->doc and plan->metadata_uri are the server's, unless somebody moved a branch since: then the doc stays ours,

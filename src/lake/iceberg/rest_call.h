@@ -41,6 +41,9 @@ wr_code wr_rest_call(wr_rest *r, const char *method, const char *path, wr_slice 
 wr_code wr_rest_get(wr_rest *r, const char *path, int64_t until_us, wr_rest_answer *a, wr_err *err);
 void wr_rest_wait(int64_t us);
 
+/* With those above it; one that is there already is fine. */
+wr_code wr_rest_make_namespace(wr_rest *r, const char *ns, int64_t until_us, wr_err *err);
+
 /* wr_rest_load with wr_rest_get's patience. */
 wr_code wr_rest_load_until(wr_rest *r, const char *ns, const char *name, int64_t until_us, wr_ice_table **ret_table, wr_err *err);
 wr_code wr_rest_read_loaded(wr_rest *r, const wr_rest_answer *a, const char *ns, const char *name, wr_ice_table **ret_table, wr_err *err);

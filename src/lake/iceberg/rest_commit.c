@@ -218,28 +218,7 @@ static wr_code adopt(rest_commit *c, move *m, wr_ice_table *t, wr_err *err) {
     return rc == WR_OK ? WR_OK : in_table(m, err);
 }
 
-/* ------------------------------------------------------------------ namespaces, names */
-/* From the top; those that are there already are fine. */
-static wr_code make_namespace(rest_commit *c, const char *ns, wr_err *err) {
-    int levels = wr_rest_level_count(ns);
-    for (int n = 1; n <= levels; n++) {
-        WR_AUTO_ANSWER wr_rest_answer a = {0};
-        WR_AUTO_BUF wr_buf body = WR_BUF_INIT;
-        WR_AUTO_JSON cJSON *o = cJSON_CreateObject();
-        if (!o || !wr_json_set(o, "namespace", wr_rest_levels(ns, n)) || !wr_json_object(o, "properties")) return wr_nomem(err, "namespace", 100);
-        WR_TRY(wr_json_print(o, &body, err));
-        for (int i = 0;; i++) {
-            wr_code rc = wr_rest_call(c->r, "POST", "/namespaces", wr_buf_view(&body), i, &a, err);
-            bool again = rc != WR_OK && err->retry == WR_RETRY_SOON && in_time(c, a.backoff_us);
-            if (rc != WR_OK && rc != WR_E_CONFLICT && !again) return wr_err_in(err, "creating namespace %s", ns);
-            wr_err_clear(err);
-            if (!again) break;
-            wr_rest_wait(a.backoff_us);
-        }
-    }
-    return WR_OK;
-}
-
+/* ------------------------------------------------------------------ names */
 static wr_code rename_body(const move *m, const char *ns, const char *name, wr_buf *body, wr_err *err) {
     WR_AUTO_JSON cJSON *o = cJSON_CreateObject();
     if (!o || !wr_json_set(o, "source", wr_rest_identifier(m->ns, m->name)) || !wr_json_set(o, "destination", wr_rest_identifier(ns, name)))
@@ -265,7 +244,7 @@ static wr_code rename_once(rest_commit *c, move *m, const char *ns, const char *
     if (there == SEEN_OTHER) return wr_fail(err, WR_E_EXISTS, WR_RETRY_NO, "the catalog already has a table %s.%s", ns, name);
     WR_TRY(look(c, m, m->ns, m->name, &here, NULL, &why) == WR_OK ? WR_OK : (*err = why, why.code));
     if (here == SEEN_NONE || here == SEEN_OTHER) return gone(m, err);
-    if (a.status == 404 && !m->namespace_made) return m->namespace_made = true, make_namespace(c, ns, err);
+    if (a.status == 404 && !m->namespace_made) return m->namespace_made = true, wr_rest_make_namespace(c->r, ns, c->until_us, err);
     if (!a.unknown || !in_time(c, a.backoff_us)) return rc;
     wr_err_clear(err);
     wr_rest_wait(a.backoff_us);
@@ -325,7 +304,7 @@ static wr_code find_out(rest_commit *c, move *m, const wr_rest_answer *a, wr_err
     wr_ice_table_free(t);
     if (s == SEEN_MOVED || s == SEEN_OTHER || (s == SEEN_NONE && !creates(m))) m->late = false; /* nothing of ours can come any more */
     if (creates(m) && s == SEEN_NONE && a->status == 404 && !m->namespace_made)
-        return m->namespace_made = true, wr_err_clear(err), make_namespace(c, m->to_ns, err);
+        return m->namespace_made = true, wr_err_clear(err), wr_rest_make_namespace(c->r, m->to_ns, c->until_us, err);
     bool open = s == SEEN_BASE || (s == SEEN_NONE && creates(m));
     if (!a->unknown || !open || !in_time(c, a->backoff_us)) return refused(m, s, err);
     wr_err_clear(err);

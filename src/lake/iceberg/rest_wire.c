@@ -1,5 +1,6 @@
 #include "iceberg/rest_wire.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -210,23 +211,31 @@ wr_code wr_rest_read_tables(wr_slice text, wr_rest_names *l, char **ret_next, wr
 }
 
 /* ------------------------------------------------------------------ a table */
-static wr_code lend_of(const cJSON *config, const char *prefix, wr_rest_lend_fn *lend, void *ctx, bool *ret_any, wr_err *err) {
+typedef struct lender {
+    wr_rest_lend_fn *fn;
+    void *ctx;
+    bool any;
+    int64_t until_us; /* of the first that runs out; 0 = none says */
+} lender;
+
+static wr_code lend_of(const cJSON *config, const char *prefix, lender *l, wr_err *err) {
     if (!cJSON_IsObject(config) || !prefix || !*prefix) return WR_OK;
     wr_s3_credentials c = {wr_json_str(config, "s3.access-key-id"), wr_json_str(config, "s3.secret-access-key"), wr_json_str(config, "s3.session-token")};
+    const char *until = wr_json_str(config, "s3.session-token-expires-at-ms");
     if (!c.access_key || !c.secret_key) return WR_OK;
     if (has_control(c.access_key) || has_control(c.secret_key) || (c.session_token && has_control(c.session_token)))
         return wr_fail(err, WR_E_DECODE, WR_RETRY_NO, "credentials for %.200s have control characters", prefix);
-    *ret_any = true;
-    return lend(ctx, prefix, &c, err);
+    int64_t ms = until ? strtoll(until, NULL, 10) : 0, us = ms > 0 && ms < INT64_MAX / 1000 ? ms * 1000 : 0;
+    if (us && (!l->until_us || us < l->until_us)) l->until_us = us;
+    l->any = true;
+    return l->fn(l->ctx, prefix, &c, err);
 }
 
-static wr_code lend_all(const cJSON *doc, const char *location, wr_rest_lend_fn *lend, void *ctx, wr_err *err) {
+static wr_code lend_all(const cJSON *doc, const char *location, lender *l, wr_err *err) {
     const cJSON *item, *list = wr_json_get(doc, "storage-credentials");
-    bool any = false;
     if (cJSON_IsArray(list))
-        cJSON_ArrayForEach(item, list) if (cJSON_IsObject(item))
-            WR_TRY(lend_of(wr_json_get(item, "config"), wr_json_str(item, "prefix"), lend, ctx, &any, err));
-    return any ? WR_OK : lend_of(wr_json_get(doc, "config"), location, lend, ctx, &any, err);
+        cJSON_ArrayForEach(item, list) if (cJSON_IsObject(item)) WR_TRY(lend_of(wr_json_get(item, "config"), wr_json_str(item, "prefix"), l, err));
+    return l->any ? WR_OK : lend_of(wr_json_get(doc, "config"), location, l, err);
 }
 
 wr_code wr_rest_read_table(wr_slice text, const char *name, wr_rest_lend_fn *lend, void *ctx, wr_ice_table **ret_table, wr_err *err) {
@@ -238,8 +247,10 @@ wr_code wr_rest_read_table(wr_slice text, const char *name, wr_rest_lend_fn *len
     cJSON *meta = cJSON_DetachItemFromObjectCaseSensitive(doc, "metadata");
     if (!meta) return wr_fail(err, WR_E_DECODE, WR_RETRY_NO, "%s: no metadata", name);
     WR_TRY(wr_meta_of(meta, place, &t, err));
-    wr_code rc = lend ? lend_all(doc, wr_ice_location(t), lend, ctx, err) : WR_OK;
+    lender l = {.fn = lend, .ctx = ctx};
+    wr_code rc = lend ? lend_all(doc, wr_ice_location(t), &l, err) : WR_OK;
     if (rc != WR_OK) return wr_ice_table_free(t), rc;
+    t->lent_until_us = l.until_us;
     *ret_table = t;
     return WR_OK;
 }

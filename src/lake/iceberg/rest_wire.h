@@ -41,7 +41,8 @@ void wr_rest_names_clear(wr_rest_names *l);
 wr_code wr_rest_read_namespaces(wr_slice text, const char *parent, wr_rest_names *l, char **ret_next, wr_err *err);
 wr_code wr_rest_read_tables(wr_slice text, wr_rest_names *l, char **ret_next, wr_err *err);
 
-/* The answer to a load or a commit. Credentials in it (storage-credentials, or else config) are handed to lend, unless that is NULL. */
+/* The answer to a load or a commit. Credentials in it (storage-credentials, or else config) are handed to lend, unless that is NULL; lent_until_us
+ * of the table is when the first of them runs out. */
 typedef wr_code wr_rest_lend_fn(void *ctx, const char *prefix, const wr_s3_credentials *credentials, wr_err *err);
 wr_code wr_rest_read_table(wr_slice text, const char *name, wr_rest_lend_fn *lend, void *ctx, wr_ice_table **ret_table, wr_err *err);
 

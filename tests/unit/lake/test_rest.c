@@ -252,6 +252,34 @@ static void credentials_of_an_answer_are_lent(void **state) {
     assert_int_equal(nloans, 0);
 }
 
+#define LOAN(until) ",\"config\":{\"s3.access-key-id\":\"K\",\"s3.secret-access-key\":\"S\",\"s3.session-token-expires-at-ms\":\"" until "\"}"
+static void credentials_that_run_out_are_asked_for_again(void **state) {
+    wr_rest_options o = {.uri = uri};
+    wr_store *store;
+    wr_rest *r;
+    wr_ice_table *t;
+    OK(wr_store_open(&(wr_store_options){0}, &store, &err));
+    OK(wr_rest_open(&o, store, &r, &err));
+    add_table("ns", "t");
+    mini.extra = LOAN("99999999999999");
+    OK(wr_rest_load(r, "ns", "t", &t, &err));
+    assert_true(t->lent_until_us == 99999999999999000);
+    t->lent_until_us = wr_now_us() + 600000000;
+    OK(wr_rest_borrow(r, t, &err));
+    assert_int_equal(mini_count("/tables/t"), 1);
+    t->lent_until_us = wr_now_us() + 200000000;
+    OK(wr_rest_borrow(r, t, &err));
+    assert_int_equal(mini_count("/tables/t"), 2);
+    assert_true(t->lent_until_us == 99999999999999000);
+    wr_ice_table_free(t);
+    mini.extra = LOAN("soon");
+    OK(wr_rest_load(r, "ns", "t", &t, &err));
+    assert_true(t->lent_until_us == 0); /* it does not say */
+    OK(wr_rest_borrow(r, t, &err));
+    assert_int_equal(mini_count("/tables/t"), 3);
+    wr_ice_table_free(t), wr_rest_close(r), wr_store_close(store);
+}
+
 static void tokens_of_other_kinds_are_refused(void **state) {
     char *token = NULL;
     int64_t expires;
@@ -307,6 +335,7 @@ int main(void) {
         REST_TEST(a_table_that_is_not_there_or_not_a_table_is_told),
         REST_TEST(a_catalog_that_stays_away_is_worth_another_try_later),
         REST_TEST(credentials_of_an_answer_are_lent),
+        REST_TEST(credentials_that_run_out_are_asked_for_again),
         REST_TEST(tokens_of_other_kinds_are_refused),
         REST_TEST(the_message_of_an_error_is_cut_at_a_character_and_has_no_controls),
     };
