@@ -5,6 +5,8 @@ s3      files in SeaweedFS, catalog in SQLite
 rest    files in SeaweedFS, catalog in Iceberg's own REST server
 faulty  the same, through proxies that answer 503, cut connections and stall; readers of the tests go to the servers themselves
 
+Tests that are about one kind of lake set MODE themselves, for as long as they run.
+
 A worker of pytest has servers of its own. A REST server holds the tables of one pipeline: tests with two have two servers; they are emptied before the next test."""
 import contextlib
 import os
@@ -21,7 +23,7 @@ FAULTS = {"stall_seconds": 2.5, "refuse": 0.2, "lose_answer": 0.03, "stall_befor
 
 dir = None                          # of the servers; set by the session
 _s3 = _s3_proxy = None
-_rests, _rest_proxies, _homes = [], [], {}
+_rests, _rest_proxies, _homes = [], {}, {}      # a home's number is that of its server, and of the proxy before it
 
 
 def proxy_before(server, seed):
@@ -37,32 +39,40 @@ def proxy_url(p):
 
 
 def s3():
-    global _s3, _s3_proxy
+    global _s3
     if not _s3:
         from services.s3 import S3
         _s3 = S3(dir / "s3", owned=True).start()
-        if MODE == "faulty":
-            _s3_proxy = proxy_before(_s3, 1)
     return _s3
+
+
+def s3_proxy():
+    global _s3_proxy
+    if not _s3_proxy:
+        _s3_proxy = proxy_before(s3(), 1)
+    return _s3_proxy
 
 
 def rest(home):
     """the REST server of a pipeline"""
-    home = str(home)
-    if home not in _homes:
-        _homes[home] = len(_homes)
-    while len(_rests) <= _homes[home]:
+    number = _homes.setdefault(str(home), len(_homes))
+    while len(_rests) <= number:
         from services.rest import RestCatalog
         _rests.append(RestCatalog(dir / f"rest{len(_rests)}", s3=s3(), owned=True).start())
-        if MODE == "faulty":
-            _rest_proxies.append(proxy_before(_rests[-1], 1 + len(_rests)))
-    return _rests[_homes[home]]
+    return _rests[number]
+
+
+def rest_proxy(home):
+    server, number = rest(home), _homes[str(home)]
+    if number not in _rest_proxies:
+        _rest_proxies[number] = proxy_before(server, 2 + number)
+    return _rest_proxies[number]
 
 
 def begin_test():
     """what the last test left in the REST servers goes"""
-    for home in list(_homes):
-        cat = catalog(home)
+    for server in _rests[:len(_homes)]:
+        cat = rest_client(server)
         for ns in cat.list_namespaces():
             for t in cat.list_tables(ns):
                 cat.drop_table(t)
@@ -72,7 +82,7 @@ def begin_test():
 
 
 def stop():
-    for p in [_s3_proxy, *_rest_proxies]:
+    for p in [_s3_proxy, *_rest_proxies.values()]:
         if p:
             p.close()
     for r in [*_rests, _s3]:
@@ -88,12 +98,10 @@ def config(home):
     """what a weir.yaml says beside the usual"""
     if MODE == "local":
         return {}
-    s3()
-    over = {"warehouse": warehouse(home),
-            "s3": {"endpoint": proxy_url(_s3_proxy) if _s3_proxy else _s3.endpoint, "path_style": "true", "access_key_env": KEY_ENV, "secret_key_env": SECRET_ENV}}
+    endpoint = proxy_url(s3_proxy()) if MODE == "faulty" else s3().endpoint
+    over = {"warehouse": warehouse(home), "s3": {"endpoint": endpoint, "path_style": "true", "access_key_env": KEY_ENV, "secret_key_env": SECRET_ENV}}
     if MODE != "s3":
-        r = rest(home)
-        over |= {"catalog": "rest", "rest": {"uri": proxy_url(_rest_proxies[_homes[str(home)]]) if MODE == "faulty" else r.uri}}
+        over |= {"catalog": "rest", "rest": {"uri": proxy_url(rest_proxy(home)) if MODE == "faulty" else rest(home).uri}}
     if MODE == "faulty":
         over["s3"]["timeout"] = over["rest"]["timeout"] = FAULT_TIMEOUT
     return {"lake": over}
@@ -110,12 +118,16 @@ def s3_properties():
             "py-io-impl": "pyiceberg.io.pyarrow.PyArrowFileIO"}
 
 
+def rest_client(server):
+    from pyiceberg.catalog.rest import RestCatalog
+    return RestCatalog("weir", uri=server.uri, **s3_properties())
+
+
 def catalog(home):
     """opened anew each time: another process writes it"""
-    from pyiceberg.catalog.rest import RestCatalog
     from pyiceberg.catalog.sql import SqlCatalog
     if MODE in ("rest", "faulty"):
-        return RestCatalog("weir", uri=rest(home).uri, **s3_properties())
+        return rest_client(rest(home))
     at = {"warehouse": f"file://{home}/warehouse"} if MODE == "local" else s3_properties()
     return SqlCatalog("weir", uri=f"sqlite:///{home}/catalog.db", **at)
 

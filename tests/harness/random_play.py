@@ -9,7 +9,7 @@ import canon
 import pymysql
 
 from . import random_sql as sql
-from .compare import READERS
+from .compare import READERS, file_findings
 from .lake import Lake
 
 SESSIONS = 3
@@ -153,6 +153,7 @@ def differences(server, db, weir, readers=READERS):
                     found += [f"{db}.{name} ({reader}): {x}" for x in canon.diff(want, got, reader == "pyiceberg") + cells(want, got)]
                 except Exception as e:      # a reader's own trouble is a finding too
                     found.append(f"{db}.{name} ({reader}): {type(e).__name__}: {str(e)[:300]}")
+            found += file_findings(lake.table(db, name))
         if weir.config.get("policy", {}).get("on_drop") == "mirror":
             found += [f"{n}: in the lake, not in the source" for d, n in sorted(have) if d == db and n not in names]
     finally:
@@ -198,7 +199,9 @@ def merged_differences(server, db, weir, target, pattern):
     found = []
     con = canon.connect(server.dsn)
     try:
-        rows = Lake(weir.home).table(*target).scan().to_arrow().to_pylist()
+        table = Lake(weir.home).table(*target)
+        rows = table.scan().to_arrow().to_pylist()
+        found += file_findings(table)
         shards = [n for n in source_names(con, db) if re.fullmatch(pattern, n)]
         for name in sorted({r["tb_name"] for r in rows} - set(shards)):
             found.append(f"{db}.{name}: rows in the merged table, not in the source")

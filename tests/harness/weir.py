@@ -82,6 +82,13 @@ class Weir:
         """sync --until current"""
         return self.run("sync", "--until", "current", **kw)
 
+    def catch_up_and_die(self, fault):
+        """the same, killed at a fault point ("rest.committed:2": at its second passing); -> whether it got there"""
+        p = subprocess.run([BINARY, "sync", "-c", self.file, "--until", "current"], capture_output=True, text=True, errors="replace", timeout=RUN_SECONDS,
+                           env={**self.env, "WEIR_FAULT": f"{fault}:kill"}, stdin=subprocess.DEVNULL)
+        assert p.returncode in (0, -signal.SIGKILL), f"{fault}:\n{p.stdout}{p.stderr}status {p.returncode}"
+        return p.returncode != 0
+
     def wait(self, seconds=60, **kw):
         return self.run("wait", "--timeout", str(seconds), seconds=seconds + 30, **kw)
 

@@ -18,7 +18,8 @@ import canon
 import drive
 import pytest
 import run_cases
-from harness import case_faults
+from harness import backend, case_faults
+from harness.compare import file_findings
 from harness.weir import BINARY
 
 FOLDERS = {"cases": Path(__file__).resolve().parents[1] / "cases" / "cases", "own": Path(__file__).resolve().parents[1] / "cases" / "own"}
@@ -60,6 +61,7 @@ def options(server, work, mode, seed):
         dsn=server.dsn, flavor=server.flavor, work=str(work), timeout=120, catalog_name="weir", values_only=False, stop=None,
         sut=None if live else b + " sync -c {config} --until current",
         start=b + " sync -c {config}" if live else None, wait=b + " wait -c {config} --timeout {timeout}" if live else None,
+        lake=lambda home: backend.config(home).get("lake", {}), open_catalog=lambda o, home: backend.catalog(home), look_at_files=file_findings,
         make_sut={"stepped": case_faults.Stepped, "killed": case_faults.Killed}.get(mode, drive.Sut), seed=seed)
 
 
@@ -73,6 +75,7 @@ def test_case(server, flavor, case_id, mode, tmp_path):
     minimal = mode.endswith("minimal") or mode in ("stepped", "killed") and random.Random(seed).random() < 0.5
     print(f"\nWEIR_SEED={SEED}", "MINIMAL" if minimal else "FULL")
     con = canon.connect(server.dsn)
+    os.environ.update(backend.env())
     if minimal:
         server.sql("SET GLOBAL binlog_row_metadata = 'MINIMAL'")
     try:

@@ -1,15 +1,17 @@
 """The harness itself: servers, readers and the comparison must tell equal from different before they judge Weir."""
 import json
+import os
 
 import canon
 import pytest
 import ref_sut
 from harness import writer
-from harness.compare import assert_equal, differences
+from harness.compare import assert_equal, differences, file_findings
 from harness.lake import Lake
 from services import base
 
 pytestmark = pytest.mark.needs_no_weir
+local_copy = pytest.mark.local_lake("the copy that PyIceberg writes is in a folder")
 
 
 def copy_by_select(server, db, home):
@@ -29,11 +31,13 @@ def full(server, db):
         "CREATE TABLE nokey (x INT, y BINARY(3))", "INSERT INTO nokey VALUES (1, 'a'), (1, 'a'), (NULL, NULL)", db=db)
 
 
+@local_copy
 def test_an_exact_copy_is_equal_for_both_readers(server, db, full, tmp_path):
     lake = copy_by_select(server, db, tmp_path)
     assert_equal(server, lake, db, ["t", "nokey"])
 
 
+@local_copy
 @pytest.mark.parametrize("change", [
     "UPDATE t SET s = ' ' WHERE a = 2", "UPDATE t SET f = f + 1e-16 WHERE a = 1", "UPDATE t SET ts = ts + INTERVAL 1000 MICROSECOND WHERE a = 1",
     "DELETE FROM nokey LIMIT 1", "INSERT INTO nokey VALUES (NULL, NULL)", "ALTER TABLE t ADD COLUMN z INT", "CREATE TABLE more (a INT)"])
@@ -43,6 +47,19 @@ def test_one_difference_is_found_by_both_readers(server, db, full, tmp_path, cha
     tables = ["t", "nokey", "more"] if "CREATE" in change else ["t", "nokey"]
     for reader in ("pyiceberg", "duckdb"):
         assert differences(server, lake, db, tables, readers=[reader], strict_types=False), reader
+
+
+@local_copy
+def test_files_that_are_referenced_twice_or_missing_are_found(server, db, full, tmp_path):
+    lake = copy_by_select(server, db, tmp_path)
+    tbl = lake.table(db, "t")
+    assert not file_findings(tbl)
+    [file] = [task.file.file_path for task in tbl.scan().plan_files()]
+    tbl.add_files([file], check_duplicate_files=False)
+    [found] = file_findings(lake.table(db, "t"))
+    assert f"a data file is referenced 2 times: {file}" in found
+    os.remove(file.removeprefix("file://"))
+    assert any(f"{file} is missing" in x for x in file_findings(lake.table(db, "t")))
 
 
 def test_the_writer_changes_every_table_and_keeps_twins_together(server, db, tmp_path):

@@ -55,7 +55,7 @@ def test_one_that_is_committed_while_the_snapshot_runs(server, db, make_weir, pr
                 n = 0
                 while not stop.is_set():
                     n += 1
-                    for s in [f"XA START 'w{number}-{n}'", f"INSERT INTO t VALUES ({1000 * number + n}, 'w')", f"UPDATE t SET v = 'w{n}' WHERE id = {number}",
+                    for s in [f"XA START 'w{number}-{n}'", f"INSERT INTO t VALUES ({1000000 * number + n}, 'w')", f"UPDATE t SET v = 'w{n}' WHERE id = {number}",
                               f"XA END 'w{number}-{n}'", f"XA PREPARE 'w{number}-{n}'"]:
                         cur.execute(s)
                     time.sleep(0.02 * (n % 3))
