@@ -7,7 +7,7 @@ faulty  the same, through proxies that answer 503, cut connections and stall; re
 
 Tests that are about one kind of lake set MODE themselves, for as long as they run.
 
-A worker of pytest has servers of its own. A REST server holds the tables of one pipeline: tests with two have two servers; they are emptied before the next test."""
+A worker of pytest has servers of its own. A REST server holds the tables of one pipeline, until the pipeline's home is released; then it is emptied for the next one."""
 import contextlib
 import os
 from pathlib import Path
@@ -23,7 +23,8 @@ FAULTS = {"stall_seconds": 2.5, "refuse": 0.2, "lose_answer": 0.03, "stall_befor
 
 dir = None                          # of the servers; set by the session
 _s3 = _s3_proxy = None
-_rests, _rest_proxies, _homes = [], {}, {}      # a home's number is that of its server, and of the proxy before it
+_rests, _rest_proxies = [], {}      # by number, the proxies before them too
+_homes, _free = {}, []              # a home's number; numbers without a home
 
 
 def proxy_before(server, seed):
@@ -55,11 +56,14 @@ def s3_proxy():
 
 def rest(home):
     """the REST server of a pipeline"""
-    number = _homes.setdefault(str(home), len(_homes))
-    while len(_rests) <= number:
+    home = str(home)
+    if home not in _homes and not _free:
         from services.rest import RestCatalog
         _rests.append(RestCatalog(dir / f"rest{len(_rests)}", s3=s3(), owned=True).start())
-    return _rests[number]
+        _free.append(len(_rests) - 1)
+    if home not in _homes:
+        _homes[home] = _free.pop()
+    return _rests[_homes[home]]
 
 
 def rest_proxy(home):
@@ -69,16 +73,18 @@ def rest_proxy(home):
     return _rest_proxies[number]
 
 
-def begin_test():
-    """what the last test left in the REST servers goes"""
-    for server in _rests[:len(_homes)]:
-        cat = rest_client(server)
-        for ns in cat.list_namespaces():
-            for t in cat.list_tables(ns):
-                cat.drop_table(t)
-            with contextlib.suppress(NoSuchNamespaceError):     # one without properties goes with its last table
-                cat.drop_namespace(ns)
-    _homes.clear()
+def release(home):
+    """the pipeline is over"""
+    number = _homes.pop(str(home), None)
+    if number is None:
+        return
+    cat = rest_client(_rests[number])
+    for ns in cat.list_namespaces():
+        for t in cat.list_tables(ns):
+            cat.drop_table(t)
+        with contextlib.suppress(NoSuchNamespaceError):     # one without properties goes with its last table
+            cat.drop_namespace(ns)
+    _free.append(number)
 
 
 def stop():
@@ -130,6 +136,16 @@ def catalog(home):
         return rest_client(rest(home))
     at = {"warehouse": f"file://{home}/warehouse"} if MODE == "local" else s3_properties()
     return SqlCatalog("weir", uri=f"sqlite:///{home}/catalog.db", **at)
+
+
+def warehouse_files(home):
+    """-> pyarrow file system, the warehouse's path in it"""
+    from pyarrow import fs
+    if MODE == "local":
+        return fs.LocalFileSystem(), f"{home}/warehouse"
+    p = s3_properties()
+    return (fs.S3FileSystem(endpoint_override=p["s3.endpoint"], access_key=p["s3.access-key-id"], secret_key=p["s3.secret-access-key"], region=p["s3.region"]),
+            warehouse(home).removeprefix("s3://"))
 
 
 def prepare_duckdb(con):

@@ -7,6 +7,7 @@ import duckdb
 import duckdb_extension_avro
 import duckdb_extension_httpfs
 import duckdb_extension_iceberg
+from pyarrow.fs import FileSelector
 
 from . import backend
 
@@ -55,6 +56,12 @@ class Lake:
 
     def exists(self):
         return (self.home / "catalog.db").exists()
+
+    def objects(self, ending=""):
+        """-> pyarrow file system, paths in it of all files of the warehouse whose name ends so"""
+        fs, root = backend.warehouse_files(self.home)
+        infos = fs.get_file_info(FileSelector(root, recursive=True, allow_not_found=True))
+        return fs, sorted(i.path for i in infos if i.is_file and i.path.endswith(ending))
 
     def tables(self):
         """-> {(namespace, table)}"""

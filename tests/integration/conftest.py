@@ -42,11 +42,6 @@ def lakes(tmp_path_factory):
     backend.stop()
 
 
-@pytest.fixture(autouse=True)
-def empty_lakes(lakes):
-    backend.begin_test()
-
-
 @pytest.fixture(scope="session", params=FLAVORS)
 def flavor(request):
     return request.param
@@ -94,6 +89,7 @@ def make_weir(tmp_path):
     yield make
     for w in made:
         w.kill()
+        backend.release(w.home)
 
 
 @pytest.fixture

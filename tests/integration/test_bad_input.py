@@ -232,22 +232,25 @@ def test_a_damaged_queue_is_found(make_weir, server, db, damage):
         assert_equal(server, Lake(w.home), db, writer.TABLES)
 
 
-def test_foreign_files_in_the_warehouse_are_left_alone(weir, server, db, one, same):
+def test_foreign_files_in_the_warehouse_are_left_alone(weir, server, db, one, lake, same):
     weir.catch_up()
-    strays = [weir.home / "warehouse" / "stray.txt"]
-    strays += [d / "stray.parquet" for d in (weir.home / "warehouse").rglob("*") if d.is_dir()]
+    fs, files = lake.objects()
+    strays = {f"{f.rpartition('/')[0]}/stray{end}" for f in files for end in (".txt", ".parquet")}
     for f in strays:
-        f.write_text("not yours")
+        with fs.open_output_stream(f) as out:
+            out.write(b"not yours")
     server.sql("INSERT INTO t VALUES (3, 'c')", "DELETE FROM t WHERE id = 1", db=db)
     weir.catch_up()
     same("t")
-    assert all(f.read_text() == "not yours" for f in strays)
+    assert all(fs.open_input_stream(f).read() == b"not yours" for f in strays)
 
 
 def test_a_data_file_that_vanished_is_an_error_or_repaired(weir, server, db, one, lake):
     weir.catch_up()
-    for f in (weir.home / "warehouse").rglob("*.parquet"):
-        f.unlink()
+    fs, files = lake.objects(".parquet")
+    assert files
+    for f in files:
+        fs.delete_file(f)
     server.sql("UPDATE t SET v = 'new' WHERE id = 1", db=db)
     r = weir.catch_up(status=[0, 1])
     if r.status:
@@ -288,7 +291,7 @@ def test_a_table_dropped_in_mid_snapshot_takes_nothing_else_with_it(make_weir, s
     w = make_weir(server, [rf"{db}\..*"], {"snapshot": {"rows_per_second": 15000}})
     lake = Lake(w.home)
     w.start()
-    wait_until(lambda: not w.running or any((w.home / "warehouse").rglob("*.parquet")), 60, "the first data file")
+    wait_until(lambda: not w.running or lake.objects(".parquet")[1], 60, "the first data file")
     server.sql("DROP TABLE by_text", db=db)
     rest = [t for t in writer.TABLES if t != "by_text"]
     if w.running:

@@ -5,6 +5,7 @@ import threading
 import time
 
 import pytest
+from harness import backend
 from harness.compare import assert_equal
 from harness.lake import Lake
 from harness.weir import Weir
@@ -109,7 +110,8 @@ def played(mixing, tmp_path_factory):
     for shape, db in names.items():
         play(mixing, {**SHAPES, **DOUBTFUL}[shape], db)
     said = weir.run("sync", "--until", "current", "--verbose").err
-    return weir, names, said
+    yield weir, names, said
+    backend.release(weir.home)
 
 
 def play(server, statements, db="sp"):
