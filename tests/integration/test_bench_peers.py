@@ -45,11 +45,12 @@ def test_missing_changes_are_told(bench):
     assert "| equal to the source | **no** (catch-up, DuckDB, PyIceberg) |" in p.stdout
 
 
-def test_a_tool_that_fails_is_told_with_its_last_words(bench):
+def test_a_tool_that_fails_is_told_with_its_last_words(bench, tmp_path):
     p = bench('[ "$1" != sync ] || { echo "no space left on the moon"; exit 3; }')
     assert p.returncode == 1, p.stdout + p.stderr
     assert "no space left on the moon" in p.stdout
     assert "| equal to the source | failed |" in p.stdout
+    assert '"failed": "RuntimeError: weir sync' in (tmp_path / "results.jsonl").read_text()
 
 
 def test_deletes_by_key_are_for_older_files_only_and_deletes_by_position_for_their_row(tmp_path, monkeypatch):
