@@ -1,6 +1,6 @@
 # Entry points. The build itself is CMake's; see CMakePresets.json for the presets.
 .DEFAULT_GOAL := all
-.PHONY: all build test demo bench bench-peers fuzz asan clean help
+.PHONY: all build test demo bench bench-peers bench-ingest bench-tables fuzz asan clean help
 
 all: build
 
@@ -33,6 +33,14 @@ asan:  ## unit tests under address and undefined-behaviour sanitizers
 	@cmake --preset asan >/dev/null
 	@cmake --build build-asan
 	@ctest --test-dir build-asan --output-on-failure
+
+bench-ingest: build  ## a growing table with random updates: memory, write amplification, read cost (see bench/README.md)
+	@tools/setup.sh test
+	@bench/run.sh ingest
+
+bench-tables: build  ## thousands of tables in one pipeline (see bench/README.md)
+	@tools/setup.sh test
+	@bench/run.sh tables
 
 clean:  ## remove every build folder
 	@rm -rf build build-dev build-asan build-tsan build-fuzz
