@@ -11,7 +11,6 @@
 #include "weir/base/mem.h"
 
 #define ANSWER_BYTES_MAX ((size_t)256 << 20) /* as for a metadata file */
-#define ATTEMPTS 5                           /* of a question */
 #define RENEW_EARLY_S 60
 #define RENEW_EARLY_US 300000000 /* credentials for files: a large one is on its way for a while */
 #define LEVELS_MAX 16
@@ -95,10 +94,10 @@ static wr_code new_token(wr_rest *r, wr_err *err) {
     WR_TRY(wr_buf_check(&form, "token request", err));
     wr_free(r->token), r->token = NULL;
     wr_code rc = WR_OK;
-    for (int i = 0; i < ATTEMPTS; i++) {
+    for (int i = 0; i < r->attempts; i++) {
         rc = send_once(r, "POST", r->oauth2_server_uri, "application/x-www-form-urlencoded", wr_buf_view(&form), i, &a, err);
         if (rc == WR_OK || err->retry != WR_RETRY_SOON) break;
-        if (i + 1 < ATTEMPTS) wr_rest_wait(a.backoff_us);
+        if (i + 1 < r->attempts) wr_rest_wait(a.backoff_us);
     }
     if (rc == WR_OK) rc = wr_rest_read_token(wr_buf_view(&a.body), &token, &expires, err);
     if (rc != WR_OK) {
@@ -138,7 +137,7 @@ wr_code wr_rest_get(wr_rest *r, const char *path, int64_t until_us, wr_rest_answ
     for (int i = 0;; i++) {
         wr_code rc = wr_rest_call(r, "GET", path, (wr_slice){0}, i, a, err);
         if (rc == WR_OK || err->retry != WR_RETRY_SOON) return rc;
-        if (until_us ? wr_mono_us() + a->backoff_us >= until_us : i + 1 >= ATTEMPTS) return rc;
+        if (until_us ? wr_mono_us() + a->backoff_us >= until_us : i + 1 >= r->attempts) return rc;
         wr_rest_wait(a->backoff_us);
         wr_err_clear(err);
     }
@@ -204,7 +203,7 @@ static wr_code configure(wr_rest *r, const wr_rest_options *o, wr_err *err) {
 wr_code wr_rest_open(const wr_rest_options *opts, wr_store *store, wr_rest **ret_rest, wr_err *err) {
     wr_rest *r = wr_calloc(1, sizeof *r);
     if (!r) return wr_nomem(err, "catalog", sizeof *r);
-    r->store = store, r->patience_us = WR_REST_PATIENCE_US;
+    r->store = store, r->patience_us = WR_REST_PATIENCE_US, r->attempts = WR_REST_ATTEMPTS;
     wr_code rc = take_options(r, opts, err);
     if (rc == WR_OK && r->client_secret) rc = new_token(r, err);
     if (rc == WR_OK) rc = configure(r, opts, err);

@@ -8,6 +8,7 @@
 #include "weir/http.h"
 
 #define WR_REST_PATIENCE_US 60000000 /* how long a commit asks for its outcome */
+#define WR_REST_ATTEMPTS 10          /* of a question: as many as of a request to S3 */
 
 struct wr_rest {
     wr_http *http;
@@ -20,6 +21,7 @@ struct wr_rest {
     int64_t renew_us;       /* when a token that runs out is renewed, monotonic; 0 = never */
     wr_rest_offer transactions;
     int64_t patience_us;
+    int attempts;
     cJSON *open;            /* array: pending entries of earlier commits that may still come through; NULL = none */
 };
 
