@@ -86,7 +86,8 @@ static wr_code add_ours(wr_lake *l, const char *ns, const char *name, wr_ice_tab
 static wr_code load_named(wr_lake *l, const char *ns, const char *name, const char *metadata_location, wr_ice_table **ret_ice, wr_err *err) {
     wr_ice_table *ice = NULL;
     wr_code rc = wr_ice_load(l->catalog, ns, name, &ice, err);
-    bool theirs = metadata_location ? !wr_lake_has(l, metadata_location) : rc == WR_E_UNSUPPORTED;
+    /* A catalog that does not say where a table is may be full of others' tables, some of which we may not even look at. */
+    bool theirs = metadata_location ? !wr_lake_has(l, metadata_location) : rc == WR_E_UNSUPPORTED || rc == WR_E_AUTH;
     if (rc == WR_E_NOTFOUND || (rc != WR_OK && theirs)) return wr_err_clear(err), *ret_ice = NULL, WR_OK;
     if (rc == WR_OK) return *ret_ice = ice, WR_OK;
     if (err->retry != WR_RETRY_NO) return rc;
