@@ -116,8 +116,15 @@ wr_code wr_ice_catalog_open(const wr_ice_catalog_options *opts, wr_ice_catalog *
     return WR_OK;
 }
 
+void wr_catalog_forget_untold(wr_ice_catalog *c) {
+    for (int i = 0; i < c->nuntold; i++) wr_free(c->untold[i]);
+    wr_free(c->untold);
+    c->untold = NULL, c->nuntold = 0;
+}
+
 void wr_ice_catalog_close(wr_ice_catalog *c) {
     if (!c) return;
+    wr_catalog_forget_untold(c);
     sqlite3_close_v2(c->db);
     wr_rest_close(c->rest);
     wr_free(c->path);

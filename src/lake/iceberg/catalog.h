@@ -17,6 +17,8 @@ struct wr_ice_catalog {
     bool read_only;
     bool has_type;     /* column iceberg_type (V1) */
     bool has_progress; /* table weir_progress */
+    char **untold;     /* files of the last commit that the journal still has; told before the next one begins */
+    int nuntold;
 };
 
 /* What happens to one row of iceberg_tables. Names are borrowed. */
@@ -27,6 +29,7 @@ typedef struct wr_row_move {
     const char *new_location;      /* NULL: the row is dropped; may equal old_location */
 } wr_row_move;
 
+void wr_catalog_forget_untold(wr_ice_catalog *c);
 /* All moves and the progress in one transaction. WR_E_CONFLICT, WR_E_EXISTS: definitely nothing changed. *ret_unknown
  * is set when the commit itself failed and reading back did not settle it. */
 wr_code wr_catalog_move(wr_ice_catalog *c, const wr_row_move *moves, int n, const wr_ice_progress *progress,

@@ -19,6 +19,8 @@ typedef struct commit {
     int n;
     const char **uris;
     int nuris;    /* of all files to write: borrowed from the plans */
+    char **live;  /* all that leaves the journal with the commit, by its names there */
+    int nlive;
     int nwritten; /* of them, in order */
 } commit;
 
@@ -26,6 +28,8 @@ static void commit_clear(commit *m) {
     for (int i = 0; i < m->n && m->plans; i++) wr_plan_clear(&m->plans[i]);
     wr_free(m->plans);
     wr_free(m->uris);
+    for (int i = 0; i < m->nlive; i++) wr_free(m->live[i]);
+    wr_free(m->live);
 }
 
 /* A table that was loaded by file gets its name from the catalog. */
@@ -152,20 +156,38 @@ static void adopt(commit *m) {
     }
 }
 
+static wr_code add_live(commit *m, const char *uri, wr_err *err) {
+    WR_TRY(wr_uri_canonical(uri, &m->live[m->nlive], err));
+    m->nlive++;
+    return WR_OK;
+}
+
+/* What the commit makes live; made before, so that it cannot fail afterwards. */
+static wr_code list_live(commit *m, wr_err *err) {
+    int n = m->nuris;
+    for (int i = 0; i < m->n; i++) n += m->edits[i].nadded;
+    m->live = wr_calloc((size_t)n + 1, sizeof *m->live);
+    if (!m->live) return wr_nomem(err, "journal", (size_t)n * sizeof *m->live);
+    for (int i = 0; i < m->nuris; i++) WR_TRY(add_live(m, m->uris[i], err));
+    for (int i = 0; i < m->n; i++)
+        for (int j = 0; j < m->edits[i].nadded; j++) WR_TRY(add_live(m, m->edits[i].added[j]->path, err));
+    return WR_OK;
+}
+
+/* The journal may hold nothing of an earlier commit when the next begins: at a start, what it holds and no head needs is deleted, and by then
+ * the head is another one. */
+static wr_code tell_untold(wr_ice_catalog *c, wr_state *state, wr_err *err) {
+    if (c->nuntold) WR_TRY(wr_state_file_done(state, (const char *const *)c->untold, c->nuntold, err));
+    wr_catalog_forget_untold(c);
+    return WR_OK;
+}
+
 static void tell_journal(commit *m) {
     wr_err err = WR_ERR_INIT;
-    int n = m->nuris, k = 0;
-    for (int i = 0; i < m->n; i++) n += m->edits[i].nadded;
-    if (!m->state || n == 0) return;
-    WR_AUTO const char **uris = wr_calloc((size_t)n, sizeof *uris);
-    wr_code rc = uris ? WR_OK : wr_nomem(&err, "journal", (size_t)n * sizeof *uris);
-    for (int i = 0; rc == WR_OK && i < m->nuris; i++) uris[k++] = m->uris[i];
-    for (int i = 0; rc == WR_OK && i < m->n; i++)
-        for (int j = 0; j < m->edits[i].nadded; j++) uris[k++] = m->edits[i].added[j]->path;
-    if (rc == WR_OK) rc = journal(m->state, uris, k, wr_state_file_done, &err);
-    if (rc != WR_OK)
-        wr_log(WR_LOG_DEBUG, "journal not told of committed files (they are found live at the next start): %s",
-               err.msg);
+    if (!m->state || m->nlive == 0) return;
+    m->c->untold = WR_STEAL(m->live), m->c->nuntold = m->nlive;
+    m->nlive = 0;
+    if (tell_untold(m->c, m->state, &err) != WR_OK) wr_log(WR_LOG_DEBUG, "journal not told of committed files yet: %s", err.msg);
 }
 
 static void delete_obsolete(commit *m) {
@@ -178,7 +200,9 @@ static void delete_obsolete(commit *m) {
 }
 
 static wr_code run(commit *m, const wr_ice_progress *progress, wr_err *err) {
+    if (m->state) WR_TRY(tell_untold(m->c, m->state, err));
     WR_TRY(plan_all(m, err));
+    WR_TRY(list_live(m, err));
     if (m->state && m->nuris > 0) WR_TRY(wr_ice_announce(m->state, m->uris, m->nuris, err));
     bool unknown = false;
     wr_code rc = WR_FAULT("ice.announced") ? wr_fail(err, WR_E_IO, WR_RETRY_SOON, "fault ice.announced") : WR_OK;

@@ -459,6 +459,7 @@ static void real_interleaving(real *r) {
     } else
         real_commit(r);
     assert_false(r->failed);
+    if (wr_ice_snapshot_count(r->t->ice) > 150) fail_msg("seed %llu: old snapshots do not leave", (unsigned long long)r->w.seed);
     real_check(r);
 }
 

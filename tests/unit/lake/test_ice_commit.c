@@ -450,6 +450,65 @@ static void old_snapshots_expire_with_the_files_only_they_need(void **state) {
     wr_ice_table_free(t), wr_ice_table_free(again);
 }
 
+static void what_the_journal_was_not_told_is_told_before_the_next_commit(void **state) {
+    wr_err err = WR_ERR_INIT;
+    wr_ice_table *t = new_table("t", 3);
+    wr_ice_file *f[3];
+    for (int i = 0; i < 3; i++) f[i] = data(t, 10);
+    wr_ice_edit e = {.table = t, .ref = WR_ICE_MAIN, .added = &f[0], .nadded = 1, .create = true};
+    OK(commit(&e, &err));
+    assert_int_equal(announced(), 0);
+    e.create = false, e.added = &f[1];
+    wr_fault_set("state.commit:2:fail"); /* the first announces */
+    OK(commit(&e, &err));
+    wr_fault_set(NULL);
+    assert_true(announced() > 0);
+    e.added = &f[2];
+    wr_fault_set("state.commit:1:fail");
+    assert_int_not_equal(commit(&e, &err), WR_OK); /* not on top of what would look like leftovers */
+    wr_fault_set("ice.announced:1:fail");
+    err = (wr_err)WR_ERR_INIT;
+    assert_int_not_equal(commit(&e, &err), WR_OK);
+    wr_fault_set(NULL);
+    assert_int_equal(announced(), 0);
+    err = (wr_err)WR_ERR_INIT;
+    OK(commit(&e, &err));
+    assert_int_equal(announced(), 0);
+    for (int i = 0; i < 3; i++) wr_ice_file_free(f[i]);
+    wr_ice_table_free(t);
+}
+
+static void a_snapshot_that_nobody_can_read_leaves_all_the_same(void **state) {
+    wr_err err = WR_ERR_INIT;
+    wr_ice_table *t = new_table("t", 3);
+    wr_ice_file *f[12];
+    char list[400] = "";
+    for (int i = 0; i < 12; i++) {
+        f[i] = data(t, 10);
+        wr_ice_edit e = {.table = t, .ref = WR_ICE_MAIN, .added = &f[i], .nadded = 1, .create = i == 0};
+        OK(commit(&e, &err));
+        WR_AUTO char *uri = NULL;
+        OK(wr_ice_manifest_list(t, wr_ice_ref(t, WR_ICE_MAIN), &uri, &err));
+        if (i == 4) snprintf(list, sizeof list, "%s", uri);
+    }
+    WR_AUTO char *local = NULL;
+    OK(wr_uri_canonical(list, &local, &err));
+    assert_int_equal(unlink(local), 0);
+    wr_ice_expire_options o = {.older_than_us = INT64_MAX, .keep = 10};
+    wr_ice_expiry *x;
+    OK(wr_ice_expiry_new(t, &o, &x, &err));
+    assert_int_equal(wr_ice_expiry_find(x, &err), WR_E_NOTFOUND); /* it stays: what it needs is not known */
+    wr_ice_expiry_free(x);
+    err = (wr_err)WR_ERR_INIT;
+    o.keep = 3;
+    OK(wr_ice_expiry_new(t, &o, &x, &err));
+    OK(wr_ice_expiry_find(x, &err));
+    assert_int_equal(wr_ice_expiry_snapshots(x), 9);
+    wr_ice_expiry_free(x);
+    for (int i = 0; i < 12; i++) wr_ice_file_free(f[i]);
+    wr_ice_table_free(t);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         COMMIT_TEST(time_never_goes_back),
@@ -463,6 +522,8 @@ int main(void) {
         COMMIT_TEST(each_failed_allocation_leaves_all_or_nothing),
         COMMIT_TEST(the_journal_knows_every_file_before_it_exists),
         COMMIT_TEST(a_load_begins_with_nothing_of_its_parent),
+        COMMIT_TEST(what_the_journal_was_not_told_is_told_before_the_next_commit),
+        COMMIT_TEST(a_snapshot_that_nobody_can_read_leaves_all_the_same),
         COMMIT_TEST(old_snapshots_expire_with_the_files_only_they_need),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
