@@ -1,6 +1,7 @@
 #!/bin/bash
 # What a machine needs for Weir. Says nothing and changes nothing when it is all there.
-#   tools/setup.sh [build] [test] [fuzz] [peers]     (default: build; test and fuzz include build, peers includes test)
+#   tools/setup.sh [build] [test] [fuzz] [peers] [engines]     (default: build; test and fuzz include build, the others test)
+# engines: Spark and Flink, a gigabyte, for tests/integration/test_engines.py; peers: what make bench-peers measures
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -91,10 +92,18 @@ do_peers() {
   tools/fetch_peers.sh
 }
 
+do_engines() {
+  do_test
+  local service
+  for service in spark flink; do
+    (cd tests && ../.venv/bin/python -m services.$service install) || die "what services.$service needs could not be fetched"
+  done
+}
+
 [ $# -gt 0 ] || set -- build
 for verb in "$@"; do
   case ${verb#--} in
-    build|test|fuzz|peers) "do_${verb#--}" ;;
-    *) die "unknown verb '$verb'; usage: tools/setup.sh [build] [test] [fuzz] [peers]" ;;
+    build|test|fuzz|peers|engines) "do_${verb#--}" ;;
+    *) die "unknown verb '$verb'; usage: tools/setup.sh [build] [test] [fuzz] [peers] [engines]" ;;
   esac
 done

@@ -20,13 +20,13 @@ def source_table(server, db, table):
 
 
 def differences(server, lake, db, tables, readers=READERS, strict_types=True):
-    """-> list of findings; empty = equal. Types are checked once, against the policy; values by every reader."""
+    """-> list of findings; empty = equal. readers: names of READERS, or EngineReader. Types are checked once, against the policy; values by every reader."""
     found = []
     for name in tables:
         want = source_table(server, db, name)
         for reader in readers:
             try:
-                tbl = lake.table(db, name) if reader == "pyiceberg" else lake.in_duckdb(db, name)
+                tbl = lake.table(db, name) if reader == "pyiceberg" else lake.in_duckdb(db, name) if reader == "duckdb" else reader.table(lake, db, name)
                 got = canon.lake_table(tbl, want)
             except NoSuchTableError:
                 found.append(f"{db}.{name}: table missing in the lake")

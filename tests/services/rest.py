@@ -4,40 +4,25 @@ import http.client
 import os
 import shutil
 import sys
-import tempfile
 from pathlib import Path
 
-from . import CACHE
-from .base import Server, locked, log, obey, parsers, run
+from . import CACHE, maven
+from .base import Server, locked, log, obey, parsers
 from .s3 import ACCESS_KEY, S3, SECRET_KEY
 
 VERSION = "1.10.1"
 SW = CACHE / "sw" / f"iceberg-rest-{VERSION}"
 MAIN = Path(__file__).with_name("RestOnLoopback.java")
-COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
-JARS = [("org.apache.iceberg", "iceberg-core", VERSION, None), ("org.apache.iceberg", "iceberg-core", VERSION, "tests"),
-        ("org.apache.iceberg", "iceberg-open-api", VERSION, "test-fixtures"), ("org.apache.iceberg", "iceberg-aws", VERSION, None),
-        ("org.apache.iceberg", "iceberg-aws-bundle", VERSION, None), ("org.eclipse.jetty", "jetty-servlet", "11.0.24", None),
-        ("org.xerial", "sqlite-jdbc", "3.46.1.3", None), ("org.apache.hadoop", "hadoop-client-api", "3.3.6", None),
-        ("org.apache.hadoop", "hadoop-client-runtime", "3.3.6", None), ("org.slf4j", "slf4j-simple", "2.0.17", None)]
-
-
-def pom():
-    deps = "".join(f"<dependency><groupId>{g}</groupId><artifactId>{a}</artifactId><version>{v}</version>"
-                   + (f"<classifier>{c}</classifier>" if c else "") + "</dependency>\n" for g, a, v, c in JARS)
-    return ('<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion><groupId>weir.tests</groupId>'
-            f"<artifactId>rest</artifactId><version>1</version><packaging>pom</packaging><dependencies>\n{deps}</dependencies></project>\n")
+JARS = [("org.apache.iceberg", "iceberg-core", VERSION), ("org.apache.iceberg", "iceberg-core", VERSION, "tests"),
+        ("org.apache.iceberg", "iceberg-open-api", VERSION, "test-fixtures"), ("org.apache.iceberg", "iceberg-aws", VERSION),
+        ("org.apache.iceberg", "iceberg-aws-bundle", VERSION), ("org.eclipse.jetty", "jetty-servlet", "11.0.24"),
+        ("org.xerial", "sqlite-jdbc", "3.46.1.3"), ("org.apache.hadoop", "hadoop-client-api", "3.3.6"),
+        ("org.apache.hadoop", "hadoop-client-runtime", "3.3.6"), ("org.slf4j", "slf4j-simple", "2.0.17")]
 
 
 def fetch():
     log(f"fetching Iceberg's REST catalog {VERSION} into .services/sw (once)")
-    with tempfile.TemporaryDirectory(prefix="weir-", dir=CACHE) as d:
-        os.mkdir(os.path.join(d, "lib"))
-        with open(os.path.join(d, "pom.xml"), "w") as f:
-            f.write(pom())
-        run(["mvn", "-q", "-B", "-C", "-f", os.path.join(d, "pom.xml"), COPY, f"-DoutputDirectory={d}/lib", "-DincludeScope=runtime"], "mvn")
-        SW.parent.mkdir(exist_ok=True)
-        os.rename(os.path.join(d, "lib"), SW)
+    maven.fetch(JARS, SW)
 
 
 class RestCatalog(Server):
