@@ -86,7 +86,9 @@ static wr_code plan_expiry(wr_table *t, wr_job **ret, wr_err *err) {
     const wr_lake *l = t->lake;
     int n = wr_ice_snapshot_count(t->ice);
     if (t->create || n <= l->snapshots_min || n < t->expire_at) return WR_OK;
+    bool more;
     t->expire_at = n + expire_step(l);
+    WR_TRY(wr_ice_refresh(l->catalog, t->ice, &more, err));
     wr_ice_expire_options o = {.older_than_us = n > l->snapshots_max ? INT64_MAX : wr_now_us() - l->snapshot_age_us, .keep = l->snapshots_min, .at_least = expire_step(l)};
     wr_ice_expiry *x;
     WR_TRY(wr_ice_expiry_new(t->ice, &o, &x, err));
@@ -102,10 +104,15 @@ static wr_upkeep_action expire_action(const wr_job *j) {
     return a;
 }
 
-/* A commit of the table's own, with nothing but this: cheap, for what leaves is known. */
-static wr_code commit_expiry(wr_job *j, wr_err *err) {
+/* A commit of the table's own, with nothing but this: cheap, for what leaves is known. What others refer to since it was chosen may need what was found dead:
+ * then it is chosen anew, and if they were quicker than this commit, the files stay for the audit (*ret_alone false). */
+static wr_code commit_expiry(wr_job *j, bool *ret_alone, wr_err *err) {
     wr_table *t = j->t;
     wr_lake *l = t->lake;
+    bool more;
+    WR_TRY(wr_ice_refresh(l->catalog, t->ice, &more, err));
+    if (more) return wr_fail(err, WR_E_BUSY, WR_RETRY_SOON, "others made tags or branches meanwhile");
+    int before = wr_ice_snapshot_count(t->ice);
     WR_AUTO wr_upkeep *u = wr_malloc(sizeof *u);
     if (!u) return wr_nomem(err, "upkeep", sizeof *u);
     wr_upkeep_action a = expire_action(j);
@@ -116,6 +123,7 @@ static wr_code commit_expiry(wr_job *j, wr_err *err) {
     const char *key = WR_UPKEEP_PROPERTY, *val = text;
     wr_ice_edit edit = {.table = t->ice, .ref = WR_ICE_MAIN, .no_snapshot = true, .expire = j->expiry, .prop_keys = &key, .prop_vals = &val, .nprops = 1};
     WR_TRY(wr_lake_note_unknown(l, wr_ice_commit(l->catalog, l->state, &edit, 1, NULL, err), err));
+    *ret_alone = wr_ice_snapshot_count(t->ice) == before - wr_ice_expiry_snapshots(j->expiry);
     t->upkeep = *u;
     t->expire_at = wr_ice_snapshot_count(t->ice) + expire_step(l);
     return WR_OK;
@@ -125,9 +133,11 @@ static wr_code commit_expiry(wr_job *j, wr_err *err) {
 static wr_code finish_expiry(wr_job *j, wr_err *err) {
     wr_lake *l = j->l;
     pthread_mutex_lock(&l->catalog_lock);
-    wr_code rc = commit_expiry(j, err);
+    bool alone = false;
+    wr_code rc = commit_expiry(j, &alone, err);
     pthread_mutex_unlock(&l->catalog_lock);
     WR_TRY(rc);
+    if (!alone) return WR_OK;
     wr_job *d = job_new(JOB_DELETE, NULL);
     if (!d) return wr_nomem(err, "expiry", sizeof *d);
     d->expiry = WR_STEAL(j->expiry);

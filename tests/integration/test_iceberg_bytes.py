@@ -119,10 +119,12 @@ class Model:
 
 
 class Driver:
-    def __init__(self, folder, env=None, more=()):
-        self.folder = Path(folder)
+    """rest: services.rest.RestCatalog that holds the tables"""
+
+    def __init__(self, folder, env=None, more=(), rest=None):
+        self.folder, self.rest = Path(folder), rest
         self.folder.mkdir(exist_ok=True)
-        args = [str(DRIVER), str(self.folder / "catalog.db"), str(self.folder / "lake"), str(self.folder / "state.db"), *more]
+        args = [str(DRIVER), str(self.folder / "catalog.db"), str(self.folder / "lake"), str(self.folder / "state.db"), *([rest.uri] if rest else more)]
         self.p = subprocess.Popen(args, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, **(env or {})})
         self.con = duckdb_connection()
 
@@ -149,7 +151,7 @@ class Driver:
 
     @property
     def catalog(self):
-        return SqlCatalog("weir", uri=f"sqlite:///{self.folder}/catalog.db", warehouse=str(self.folder / "lake"))
+        return self.rest.catalog() if self.rest else SqlCatalog("weir", uri=f"sqlite:///{self.folder}/catalog.db", warehouse=str(self.folder / "lake"))
 
     def table(self, ns, name):
         return self.catalog.load_table((ns, name))
@@ -389,6 +391,33 @@ def test_expiry_keeps_what_the_snapshots_left_need_and_nothing_else(driver, vers
     driver.commit({**t, "insert": [m.make(5)], "delete": {str(m.live_files()[0]): (p := m.some_positions(m.live_files()[0]))}})
     m.delete(m.live_files()[0], p)
     assert in_pyiceberg(driver.table("e", "t")) == in_duckdb(driver.con, driver.table("e", "t").metadata_location) == m.rows()
+
+
+def test_expiry_spares_the_tags_and_branches_that_others_made_meanwhile(tmp_path):
+    """a REST catalog does not tell, and takes a tag away with its snapshot"""
+    from services.rest import RestCatalog
+    with RestCatalog(tmp_path / "rest", owned=True) as rest:
+        d = Driver(tmp_path / "table", rest=rest)
+        small = schema(KEY, column("s", 2, "string"))
+        m, t, history = Model(small), {"ns": "e", "name": "t"}, {}
+        d.commit({**t, "create": True, "version": 3, "schema": small, "insert": [m.make(5)]})
+        for step in range(12):
+            gone = m.live_files()[0]
+            d.commit({**t, "insert": [m.copy_of(gone), m.make(5)], "remove": [gone]})
+            m.files[gone] = None
+            history[d.table("e", "t").current_snapshot().snapshot_id] = m.rows()
+        tagged, branched = list(history)[3], list(history)[5]
+        d.table("e", "t").manage_snapshots().create_tag(tagged, "theirs").create_branch(branched, "audit").commit()
+        d.commit({**t, "no_snapshot": True, "expire": 2})
+        table = d.table("e", "t")
+        assert set(table.metadata.refs) == {"main", "theirs", "audit"}
+        assert {s.snapshot_id for s in table.metadata.snapshots} == {tagged, *list(history)[4:6], *list(history)[-2:]}
+        for s in table.metadata.snapshots:
+            assert in_pyiceberg(table, snapshot_id=s.snapshot_id) == history[s.snapshot_id]
+        d.table("e", "t").manage_snapshots().create_tag(tagged, "again").commit()
+        d.commit({**t, "insert": [m.make(5)]})
+        assert in_pyiceberg(d.table("e", "t")) == m.rows()
+        d.close()
 
 
 # ------------------------------------------------------------------ loads beside main

@@ -302,7 +302,9 @@ static wr_code prepare(driver *d, const cJSON *j, work *w, wr_err *err) {
         for (int i = 0; i < t->nfiles; i++) t->files[i].gone = true;
     const cJSON *expire = get(j, "expire");
     if (expire) {
+        bool more;
         wr_ice_expire_options o = {.older_than_us = INT64_MAX, .keep = expire->valueint};
+        WR_TRY(wr_ice_refresh(d->catalog, t->ice, &more, err));
         WR_TRY(wr_ice_expiry_new(t->ice, &o, &w->expire, err));
         if (w->expire) WR_TRY(wr_ice_expiry_find(w->expire, err));
         e->expire = w->expire;

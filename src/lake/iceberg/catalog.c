@@ -263,6 +263,32 @@ wr_code wr_catalog_name_of(wr_ice_catalog *c, const char *location, char **ret_n
     return WR_OK;
 }
 
+/* Whether `now` has a snapshot or a ref that `before` has not. */
+static bool has_more(const cJSON *now, const cJSON *before) {
+    const cJSON *x;
+    cJSON_ArrayForEach(x, wr_json_get(now, "snapshots"))
+        if (!wr_meta_snapshot(before, wr_meta_num(x, "snapshot-id", -1))) return true;
+    cJSON_ArrayForEach(x, wr_json_get(now, "refs"))
+        if (wr_meta_ref(before, x->string) != wr_meta_num(x, "snapshot-id", -1)) return true;
+    return false;
+}
+
+wr_code wr_ice_refresh(wr_ice_catalog *c, wr_ice_table *t, bool *ret_more, wr_err *err) {
+    wr_ice_table *now = NULL;
+    *ret_more = false;
+    if (!c->rest) return WR_OK;
+    WR_TRY(wr_rest_load(c->rest, t->ns, t->name, &now, err));
+    bool ours = strcmp(now->uuid, t->uuid) == 0 && wr_meta_same_heads(now->doc, t->doc);
+    if (ours) {
+        *ret_more = has_more(now->doc, t->doc);
+        cJSON_Delete(t->doc);
+        wr_free(t->location_of_meta);
+        t->doc = WR_STEAL(now->doc), t->location_of_meta = WR_STEAL(now->location_of_meta);
+    }
+    wr_ice_table_free(now);
+    return ours ? WR_OK : wr_fail(err, WR_E_CONFLICT, WR_RETRY_AFTER_RELOAD, "somebody else committed to %s.%s", t->ns, t->name);
+}
+
 wr_code wr_ice_load(wr_ice_catalog *c, const char *ns, const char *name, wr_ice_table **ret_table, wr_err *err) {
     WR_AUTO char *last = NULL;
     if (c->rest) return wr_rest_load(c->rest, ns, name, ret_table, err);

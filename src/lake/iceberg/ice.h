@@ -76,6 +76,9 @@ wr_code wr_ice_catalog_each(wr_ice_catalog *c,
 wr_code wr_ice_borrow(wr_ice_catalog *c, wr_ice_table *t, wr_err *err);
 
 /* Loads metadata JSON. WR_E_NOTFOUND. */
+/* Takes in what others changed in a REST catalog beside Weir's branches: tags, branches of theirs, properties. *ret_more: there are snapshots or refs that were not
+ * there before. WR_E_CONFLICT (retry after reload) when they moved a branch of Weir's. Nothing in a SQLite catalog, where any change meets the next commit. */
+wr_code wr_ice_refresh(wr_ice_catalog *c, wr_ice_table *t, bool *ret_more, wr_err *err);
 wr_code wr_ice_load(wr_ice_catalog *c, const char *ns, const char *name, wr_ice_table **ret_table, wr_err *err);
 wr_code wr_ice_load_file(wr_store *store, const char *metadata_location, wr_ice_table **ret_table, wr_err *err);
 /* A table that does not exist yet: fresh uuid, location, first schema; its metadata is first written by wr_ice_commit.
@@ -101,6 +104,11 @@ int wr_ice_summary_count(const wr_ice_table *t, const char *key);
 #define WR_ICE_MERGED "weir.manifests-merged" /* in the summary of a commit that merged manifests: how many */
 int64_t wr_ice_snapshot_time_us(const wr_ice_table *t, int64_t snapshot_id);
 int wr_ice_snapshot_count(const wr_ice_table *t);
+/* The newest snapshot of all branches that Weir made, -1 = none. */
+int64_t wr_ice_newest_own(const wr_ice_table *t);
+/* The same when neither of Weir's branches descends from it any more: somebody moved main back. -1 when one does, or when nobody can tell because
+ * others expired what lies between. */
+int64_t wr_ice_lost_snapshot(const wr_ice_table *t);
 /* The table's current schema as Weir's (nested/unsupported types: WR_E_UNSUPPORTED naming the column). key columns from
  * identifier-field-ids or, when we wrote it, property weir.schema (our schema JSON, exact). */
 wr_code wr_ice_schema(const wr_ice_table *t, wr_schema **ret_schema, wr_err *err);

@@ -44,6 +44,10 @@ int64_t wr_meta_ref(const cJSON *doc, const char *ref) {
     return strcmp(ref, WR_ICE_MAIN) == 0 ? wr_meta_num(doc, "current-snapshot-id", -1) : -1;
 }
 
+bool wr_meta_same_heads(const cJSON *a, const cJSON *b) {
+    return wr_meta_ref(a, WR_ICE_MAIN) == wr_meta_ref(b, WR_ICE_MAIN) && wr_meta_ref(a, WR_ICE_LOAD) == wr_meta_ref(b, WR_ICE_LOAD);
+}
+
 const char *wr_meta_property(const cJSON *doc, const char *key) {
     const cJSON *props = wr_json_get(doc, "properties");
     return props ? wr_json_str(props, key) : NULL;
@@ -203,6 +207,43 @@ void wr_ice_table_free(wr_ice_table *t) {
     wr_free(t->location);
     cJSON_Delete(t->doc);
     wr_free(t);
+}
+
+/* ------------------------------------------------------------------ what others did to our branches */
+static const cJSON *newest_own(const cJSON *doc) {
+    const cJSON *s, *newest = NULL;
+    cJSON_ArrayForEach(s, wr_json_get(doc, "snapshots")) {
+        const cJSON *sum = wr_json_get(s, "summary");
+        const char *engine = sum ? wr_json_str(sum, "engine-name") : NULL;
+        if (!engine || strcmp(engine, "weir") != 0) continue;
+        if (!newest || wr_meta_num(s, "sequence-number", 0) > wr_meta_num(newest, "sequence-number", 0)) newest = s;
+    }
+    return newest;
+}
+
+int64_t wr_ice_newest_own(const wr_ice_table *t) {
+    const cJSON *s = newest_own(t->doc);
+    return s ? wr_meta_num(s, "snapshot-id", -1) : -1;
+}
+
+/* Parents have smaller sequence numbers, so the way ends; at a parent that is not there any more nobody can tell. */
+static bool is_surely_not_below(const cJSON *doc, const cJSON *own, int64_t head) {
+    int64_t limit = wr_meta_num(own, "sequence-number", 0), last = INT64_MAX;
+    const cJSON *s = wr_meta_snapshot(doc, head);
+    while (s && s != own) {
+        int64_t sequence = wr_meta_num(s, "sequence-number", 0), parent;
+        if (sequence < limit || sequence >= last || !wr_json_i64(s, "parent-snapshot-id", &parent)) return true;
+        last = sequence;
+        s = wr_meta_snapshot(doc, parent);
+    }
+    return false;
+}
+
+int64_t wr_ice_lost_snapshot(const wr_ice_table *t) {
+    const cJSON *own = newest_own(t->doc);
+    int64_t main = wr_meta_ref(t->doc, WR_ICE_MAIN), load = wr_meta_ref(t->doc, WR_ICE_LOAD);
+    if (!own || (main >= 0 && !is_surely_not_below(t->doc, own, main)) || (load >= 0 && !is_surely_not_below(t->doc, own, load))) return -1;
+    return wr_meta_num(own, "snapshot-id", -1);
 }
 
 /* ------------------------------------------------------------------ questions */

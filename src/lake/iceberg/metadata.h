@@ -28,6 +28,7 @@ wr_code wr_meta_set_name(wr_ice_table *t, const char *ns, const char *name, wr_e
 cJSON *wr_meta_snapshot(const cJSON *doc, int64_t id);      /* NULL when absent */
 int64_t wr_meta_ref(const cJSON *doc, const char *ref);     /* -1 when absent; main falls back to current-snapshot-id */
 cJSON *wr_meta_schema(const cJSON *doc, int64_t schema_id); /* NULL when absent */
+bool wr_meta_same_heads(const cJSON *a, const cJSON *b);    /* of Weir's two branches */
 int64_t wr_meta_num(const cJSON *doc, const char *key, int64_t absent);
 const char *wr_meta_property(const cJSON *doc, const char *key);
 /* The unpartitioned spec's id; WR_E_UNSUPPORTED when there is none. */

@@ -167,14 +167,10 @@ static bool has_commit(const wr_ice_table *t, const char *commit, int64_t snapsh
     return (c && strcmp(c, commit) == 0) || (snapshot_id >= 0 && wr_meta_snapshot(t->doc, snapshot_id));
 }
 
-static bool same_heads(const cJSON *a, const cJSON *b) {
-    return wr_meta_ref(a, WR_ICE_MAIN) == wr_meta_ref(b, WR_ICE_MAIN) && wr_meta_ref(a, WR_ICE_LOAD) == wr_meta_ref(b, WR_ICE_LOAD);
-}
-
 static seen judge(const move *m, const wr_ice_table *t) {
     if (strcmp(wr_ice_uuid(t), wr_ice_uuid(m->plan->table)) != 0) return SEEN_OTHER;
     if (m->commit[0] && has_commit(t, m->commit, snapshot_of(m))) return SEEN_OURS;
-    return creates(m) || same_heads(t->doc, m->plan->table->doc) ? SEEN_BASE : SEEN_MOVED;
+    return creates(m) || wr_meta_same_heads(t->doc, m->plan->table->doc) ? SEEN_BASE : SEEN_MOVED;
 }
 
 /* Until the catalog says. ret_table may be NULL. */
@@ -210,7 +206,7 @@ static wr_code adopt(rest_commit *c, move *m, wr_ice_table *t, wr_err *err) {
     wr_code rc = check_schema(m, t, err);
     wr_free(p->metadata_uri);
     p->metadata_uri = WR_STEAL(t->location_of_meta);
-    if (same_heads(t->doc, p->doc)) {
+    if (wr_meta_same_heads(t->doc, p->doc)) {
         cJSON_Delete(p->doc);
         p->doc = t->doc, t->doc = NULL;
     }
