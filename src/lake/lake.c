@@ -1,4 +1,5 @@
 /* The lake of one pipeline: opening, tables by id, creating and dropping, and the read-only view. */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
@@ -57,6 +58,16 @@ bool wr_lake_has(const wr_lake *l, const char *uri) {
     return wr_uri_canonical(uri, &place, &e) == WR_OK && !strncmp(place, l->warehouse, n) && place[n] == '/';
 }
 
+/* What main held and holds no more would never come again: the queue has passed it. */
+static wr_code check_head(const wr_ice_table *ice, wr_err *err) {
+    int64_t lost = wr_ice_lost_snapshot(ice);
+    if (lost < 0) return WR_OK;
+    const char *offset = wr_ice_summary(ice, lost, "weir.offset");
+    wr_fail(err, WR_E_CONFLICT, WR_RETRY_NO, "somebody else moved branch main from snapshot %" PRId64 ", which holds the changes up to queue offset %s, to %" PRId64 ", which does not", lost,
+            offset ? offset : "?", wr_ice_ref(ice, WR_ICE_MAIN));
+    return wr_err_cure(err, "move it to that snapshot again, with Spark: CALL <catalog>.system.set_current_snapshot('<namespace>.<table>', %" PRId64 ")", lost);
+}
+
 /* Its content is loaded when it is first needed. */
 static wr_code add_ours(wr_lake *l, const char *ns, const char *name, wr_ice_table *ice, uint32_t id, wr_err *err) {
     wr_table *t = new_table(l, id, ns, name);
@@ -69,8 +80,8 @@ static wr_code add_ours(wr_lake *l, const char *ns, const char *name, wr_ice_tab
     const char *info = head >= 0 ? wr_ice_summary(ice, head, "weir.load") : NULL;
     t->loading = head >= 0;
     t->shown = t->loading && (wr_ice_ref(ice, WR_ICE_MAIN) < 0 || wr_ice_ref(ice, WR_ICE_MAIN) == head);
-    wr_code rc = WR_OK;
-    if (t->loading && !(t->load_info = wr_strdup(info ? info : "{}"))) rc = wr_nomem(err, "load info", 64);
+    wr_code rc = check_head(ice, err);
+    if (rc == WR_OK && t->loading && !(t->load_info = wr_strdup(info ? info : "{}"))) rc = wr_nomem(err, "load info", 64);
     if (rc == WR_OK && wr_u64map_get(l->by_id, id)) {
         rc = wr_fail(err, WR_E_EXISTS, WR_RETRY_NO, "the catalog has two tables for source table %u of pipeline %s", id,
                      l->pipeline);
@@ -157,11 +168,13 @@ static wr_code mark(void *ctx, const char *path, wr_err *err) {
 static wr_code mark_all(sweep *s, const wr_ice_table *ice, wr_err *err) {
     static const char *const refs[2] = {WR_ICE_MAIN, WR_ICE_LOAD};
     wr_code rc = mark(s->reachable, wr_ice_metadata_location(ice), err);
+    int64_t own = wr_ice_newest_own(ice); /* the last attempt's, when others have put files in the place of its files since */
     for (int r = 0; rc == WR_OK && r < 2; r++) {
         int64_t head = wr_ice_ref(ice, refs[r]);
+        if (head == own) own = -1;
         if (head >= 0) rc = wr_ice_each_path(ice, head, mark, s->reachable, err);
     }
-    return rc;
+    return rc == WR_OK && own >= 0 ? wr_ice_each_path(ice, own, mark, s->reachable, err) : rc;
 }
 
 static wr_code mark_table(void *ctx, const char *ns, const char *name, const char *metadata_location, wr_err *err) {

@@ -509,6 +509,77 @@ static void a_snapshot_that_nobody_can_read_leaves_all_the_same(void **state) {
     wr_ice_table_free(t);
 }
 
+/* Others put several vectors into one file; ours never do. */
+static void a_shared_puffin_file_stays_while_a_vector_in_it_is_live(void **state) {
+    wr_err err = WR_ERR_INIT;
+    wr_ice_table *t = new_table("t", 3);
+    wr_ice_file *f[2] = {data(t, 10), data(t, 10)}, *v[2] = {vector(t, f[0]->path, 3), vector(t, f[1]->path, 3)};
+    wr_free(v[1]->path);
+    v[1]->path = wr_strdup(v[0]->path), v[1]->content_offset = 54;
+    wr_ice_edit e = {.table = t, .ref = WR_ICE_MAIN, .added = f, .nadded = 2, .create = true};
+    OK(commit(&e, &err));
+    e = (wr_ice_edit){.table = t, .ref = WR_ICE_MAIN, .added = v, .nadded = 2};
+    OK(commit(&e, &err));
+    assert_int_equal(live(t, WR_ICE_MAIN, 1), 2);
+    WR_AUTO char *folder = wr_asprintf("%s/data", wr_ice_location(t));
+    OK(wr_mkdirs(folder, &err));
+    FILE *puffin = fopen(v[0]->path, "w");
+    fclose(puffin);
+    wr_ice_expire_options o = {.older_than_us = INT64_MAX, .keep = 1};
+    for (int i = 0; i < 2; i++) {
+        const char *removed[] = {f[i]->path};
+        e = (wr_ice_edit){.table = t, .ref = WR_ICE_MAIN, .removed = removed, .nremoved = 1};
+        OK(commit(&e, &err)); /* the file leaves with its vector */
+        assert_int_equal(live(t, WR_ICE_MAIN, 1), 1 - i);
+        wr_ice_expiry *x;
+        OK(wr_ice_expiry_new(t, &o, &x, &err));
+        OK(wr_ice_expiry_find(x, &err));
+        e = (wr_ice_edit){.table = t, .ref = WR_ICE_MAIN, .no_snapshot = true, .expire = x};
+        OK(commit(&e, &err));
+        OK(wr_ice_expiry_delete(x, journal, &err));
+        wr_ice_expiry_free(x);
+        assert_int_equal(wr_ice_snapshot_count(t), 1);
+        assert_int_equal(access(v[0]->path, F_OK), i ? -1 : 0);
+    }
+    for (int i = 0; i < 2; i++) wr_ice_file_free(f[i]), wr_ice_file_free(v[i]);
+    wr_ice_table_free(t);
+}
+
+static void foreign(wr_ice_table *t, int64_t id, int64_t sequence, int64_t parent) {
+    cJSON *s = cJSON_CreateObject(), *main = wr_json_get(wr_json_get(t->doc, "refs"), WR_ICE_MAIN);
+    assert_true(wr_json_push(wr_json_array(t->doc, "snapshots"), s) && wr_json_set_num(s, "snapshot-id", id) && wr_json_set_num(s, "sequence-number", sequence) &&
+                wr_json_set_num(s, "parent-snapshot-id", parent) && wr_json_set_num(main, "snapshot-id", id));
+}
+
+static void a_branch_that_others_moved_back_is_noticed(void **state) {
+    wr_err err = WR_ERR_INIT;
+    wr_ice_table *t = new_table("t", 3);
+    assert_int_equal(wr_ice_lost_snapshot(t), -1);
+    wr_ice_file *f = data(t, 1);
+    int64_t own[3];
+    add(t, f, true);
+    own[0] = wr_ice_ref(t, WR_ICE_MAIN);
+    for (int i = 1; i < 3; i++) {
+        wr_ice_edit e = {.table = t, .ref = WR_ICE_MAIN};
+        OK(commit(&e, &err));
+        own[i] = wr_ice_ref(t, WR_ICE_MAIN);
+    }
+    assert_int_equal(wr_ice_newest_own(t), own[2]);
+    assert_int_equal(wr_ice_lost_snapshot(t), -1);
+    foreign(t, 100, 4, own[2]);
+    assert_int_equal(wr_ice_newest_own(t), own[2]);
+    assert_int_equal(wr_ice_lost_snapshot(t), -1); /* on top of ours */
+    assert_true(wr_json_set_num(wr_json_get(wr_json_get(t->doc, "refs"), WR_ICE_MAIN), "snapshot-id", own[0]));
+    assert_int_equal(wr_ice_lost_snapshot(t), own[2]); /* back */
+    foreign(t, 101, 5, own[0]);
+    assert_int_equal(wr_ice_lost_snapshot(t), own[2]); /* and on from there */
+    foreign(t, 102, 6, 99);
+    assert_int_equal(wr_ice_lost_snapshot(t), -1); /* its parent has expired, and may have been on top of ours */
+    foreign(t, 103, 2, 98);
+    assert_int_equal(wr_ice_lost_snapshot(t), own[2]); /* older than ours */
+    wr_ice_file_free(f), wr_ice_table_free(t);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         COMMIT_TEST(time_never_goes_back),
@@ -525,6 +596,8 @@ int main(void) {
         COMMIT_TEST(what_the_journal_was_not_told_is_told_before_the_next_commit),
         COMMIT_TEST(a_snapshot_that_nobody_can_read_leaves_all_the_same),
         COMMIT_TEST(old_snapshots_expire_with_the_files_only_they_need),
+        COMMIT_TEST(a_shared_puffin_file_stays_while_a_vector_in_it_is_live),
+        COMMIT_TEST(a_branch_that_others_moved_back_is_noticed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,7 +2,7 @@
 
 #include <roaring/roaring.h>
 #include <sys/wait.h>
-#include "iceberg/ice.h"
+#include "iceberg/metadata.h"
 
 static void renam(wr_table *t, const char *name) { assert_ok(wr_table_rename(t, "db", name, err)); }
 
@@ -217,6 +217,78 @@ static void a_foreign_commit_is_a_conflict_and_is_taken_in_by_opening_anew(void 
         wr_ice_table_free(f), wr_ice_catalog_close(c);
         lab_close(&l);
     }
+}
+
+static void a_main_that_others_moved_back_is_refused(void **st) {
+    lab l = {.version = 3};
+    lab_open(&l);
+    wr_table *t = lab_create(&l, 1, "t", 1);
+    lab_put(t, 1, "a");
+    lab_commit(&l);
+    wr_ice_catalog *c = other_catalog();
+    wr_ice_table *f;
+    assert_ok(wr_ice_load(c, "db", "t", &f, err));
+    int64_t old = wr_ice_ref(f, WR_ICE_MAIN);
+    wr_ice_table_free(f);
+    lab_put(t, 2, "b");
+    lab_commit(&l);
+    lab_close(&l);
+    assert_ok(wr_ice_load(c, "db", "t", &f, err));
+    int64_t newest = wr_ice_ref(f, WR_ICE_MAIN);
+    for (int back = 1; back >= 0; back--) {
+        assert_true(wr_json_set_num(wr_json_get(wr_json_get(f->doc, "refs"), WR_ICE_MAIN), "snapshot-id", back ? old : newest));
+        const char *k = "moved", *v = back ? "back" : "forth";
+        wr_ice_edit edit = {.table = f, .ref = WR_ICE_MAIN, .no_snapshot = true, .prop_keys = &k, .prop_vals = &v, .nprops = 1};
+        assert_ok(wr_ice_commit(c, NULL, &edit, 1, NULL, err));
+        wr_err e = WR_ERR_INIT;
+        wr_code rc = lab_try_open(&l, &e);
+        assert_int_equal(rc, back ? WR_E_CONFLICT : WR_OK);
+        if (!back) break;
+        assert_int_equal(e.retry, WR_RETRY_NO);
+        assert_non_null(strstr(e.cure, "set_current_snapshot"));
+        lab_close(&l);
+    }
+    lab_set(wr_lake_table(l.lake, 1), 2, "b", "B");
+    lab_commit(&l);
+    assert_content(&l, "t", "1:a 2:B");
+    wr_ice_table_free(f), wr_ice_catalog_close(c);
+    lab_close(&l);
+}
+
+static void equality_deletes_are_refused_as_long_as_they_delete(void **st) {
+    lab l = {.version = 2};
+    lab_open(&l);
+    lab_put(lab_create(&l, 1, "t", 1), 1, "a");
+    lab_commit(&l);
+    wr_ice_catalog *c = other_catalog();
+    wr_ice_table *f;
+    assert_ok(wr_ice_load(c, "db", "t", &f, err));
+    wr_ice_file **files, *del = wr_ice_file_new(WR_ICE_EQ_DELETES, "/elsewhere/never-read.parquet");
+    int n;
+    assert_ok(wr_ice_live_files(f, wr_ice_ref(f, WR_ICE_MAIN), &files, &n, err));
+    assert_int_equal(n, 1);
+    del->format = wr_strdup("PARQUET"), del->records = 1, del->bytes = 100;
+    wr_ice_edit edit = {.table = f, .ref = WR_ICE_MAIN, .added = &del, .nadded = 1};
+    assert_ok(wr_ice_commit(c, NULL, &edit, 1, NULL, err));
+    lab_reopen(&l);
+    wr_err e = WR_ERR_INIT;
+    assert_int_equal(lab_apply(wr_lake_table(l.lake, 1), WR_OP_UPDATE, 1, "a", "A", &e), WR_E_UNSUPPORTED);
+    assert_non_null(strstr(e.msg, "never-read"));
+    assert_non_null(strstr(e.cure, "rewrite_data_files"));
+    /* The other writer puts a new file in the place of the one before. */
+    WR_AUTO char *path = wr_asprintf("%s.copy.parquet", files[0]->path), *cmd = wr_asprintf("cp '%s' '%s'", files[0]->path, path);
+    assert_int_equal(system(cmd), 0);
+    wr_ice_file *copy = wr_ice_file_new(WR_ICE_DATA, path);
+    copy->format = wr_strdup("PARQUET"), copy->records = files[0]->records, copy->bytes = files[0]->bytes;
+    const char *removed = files[0]->path;
+    edit = (wr_ice_edit){.table = f, .ref = WR_ICE_MAIN, .added = &copy, .nadded = 1, .removed = &removed, .nremoved = 1};
+    assert_ok(wr_ice_commit(c, NULL, &edit, 1, NULL, err));
+    lab_reopen(&l);
+    lab_set(wr_lake_table(l.lake, 1), 1, "a", "A");
+    lab_commit(&l);
+    wr_ice_file_free(files[0]), wr_free(files), wr_ice_file_free(del), wr_ice_file_free(copy);
+    wr_ice_table_free(f), wr_ice_catalog_close(c);
+    lab_close(&l);
 }
 
 /* The tables of a REST catalog move one by one: after a crash between them, some are ahead of the progress. */
@@ -473,6 +545,8 @@ int main(void) {
         IN_DIR(tables_of_others_are_left_alone),
         IN_DIR(progress_alone_can_be_committed),
         IN_DIR(a_foreign_commit_is_a_conflict_and_is_taken_in_by_opening_anew),
+        IN_DIR(a_main_that_others_moved_back_is_refused),
+        IN_DIR(equality_deletes_are_refused_as_long_as_they_delete),
         IN_DIR(what_a_table_holds_already_is_not_applied_again),
         IN_DIR(a_failed_commit_can_be_tried_again),
         IN_DIR(a_commit_that_runs_out_of_memory_anywhere_can_be_tried_again),
