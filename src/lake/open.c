@@ -152,14 +152,24 @@ static wr_code add_deletes(wr_table *t, uint32_t no, const wr_ice_file *del, wr_
     return rc == WR_OK ? WR_OK : wr_err_in(err, "%s", del->path);
 }
 
+/* Equality deletes say nothing to files of their own commit and of later ones; rewriting the files before leaves them without effect. */
+static wr_code refuse_equality(const wr_table *t, const wr_ice_file *del, wr_err *err) {
+    for (uint32_t i = 0; i < t->nfiles; i++) {
+        if (!t->files[i].ice || t->files[i].ice->sequence >= del->sequence) continue;
+        wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "another writer left equality deletes (%s), which Weir does not apply", del->path);
+        return wr_err_cure(err, "rewrite the files that they delete from, with Spark: CALL <catalog>.system.rewrite_data_files(table => '<namespace>.<table>', options => map('rewrite-all', 'true', "
+                                "'remove-dangling-deletes', 'true')); "
+                                "and have that writer write position deletes");
+    }
+    return WR_OK;
+}
+
 /* Takes del over. A delete file that tells its data file is replaced with the next delete of that file; others (of
  * other writers, v2) stay, and what they delete is repeated in ours. */
 static wr_code load_deletes(wr_table *t, wr_ice_file *del, wr_err *err) {
     wr_code rc = WR_OK;
     if (del->content == WR_ICE_EQ_DELETES) {
-        rc = wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO,
-                     "another writer left equality deletes (%s); rewrite the table's files with that writer first",
-                     del->path);
+        rc = refuse_equality(t, del, err);
     } else if (del->referenced) {
         uintptr_t no = (uintptr_t)wr_map_get(t->by_path, wr_slice_str(del->referenced));
         if (no) rc = add_deletes(t, (uint32_t)no - 1, del, err);
