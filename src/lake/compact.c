@@ -3,7 +3,7 @@
  * The applying thread picks files (policy.h), pins what is deleted in them, and the worker writes their live rows in order to
  * new files (rewrite.h). Meanwhile it goes on applying and committing. When the worker is done, what was deleted since is deleted in the
  * new files as well (remap.h). They take the place of the old ones in a commit of its own, whose content is that of the commit before.
- * Nothing else ever writes the table, so nothing can be in the way; an ALTER, load or drop in between makes the result worthless,
+ * What others commit meanwhile is a conflict there as at any commit; an ALTER, load or drop in between makes the result worthless,
  * and it is thrown away.
  */
 #include "compact.h"

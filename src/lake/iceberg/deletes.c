@@ -9,8 +9,6 @@
 #include "weir/base/fault.h"
 #include "weir/base/mem.h"
 
-/* A vector above this gets a Puffin file of its own: it will be rewritten or dropped alone, and then its old file is
- * wholly dead. Smaller ones of a commit share one file; that file lives until the last of them is gone. */
 #define DV_BYTES_MAX (1u << 30)
 #define PUFFINS_AT_ONCE 64
 #define PUFFIN_BYTES_AT_ONCE (16u << 20)

@@ -1,5 +1,5 @@
 /* Old snapshots leave a table, and with them the files that no snapshot left behind needs. By reachability of paths,
- * never by DELETED entries: deletion vectors share files (README.md, "Shared Puffin files"). */
+ * never by DELETED entries: vectors of other writers share files (docs/decisions/0002-one-vector-per-puffin.md). */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

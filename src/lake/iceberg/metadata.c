@@ -563,8 +563,8 @@ static bool set_fresh_members(cJSON *doc, const char *location, int version) {
                                               {"write.update.mode", "merge-on-read"},
                                               {"write.merge.mode", "merge-on-read"},
                                               {"write.parquet.compression-codec", "zstd"},
-                                              /* Deletion vectors share Puffin files, and expiry in Iceberg Java deletes
-                                                 a shared file that is still in use. */
+                                              /* Others put several deletion vectors into one Puffin file, and expiry in
+                                                 Iceberg Java deletes one that is still in use. */
                                               {"gc.enabled", "false"},
                                               {"write.metadata.previous-versions-max", "20"},
                                               {"write.metadata.delete-after-commit.enabled", "true"}};
