@@ -7,6 +7,8 @@ import java.util.Iterator;
 import java.util.Map;
 
 import org.apache.flink.configuration.Configuration;
+import org.apache.flink.runtime.minicluster.MiniCluster;
+import org.apache.flink.runtime.minicluster.MiniClusterConfiguration;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.node.ArrayNode;
@@ -44,12 +46,12 @@ public class FlinkSql {
     System.exit(0);
   }
 
-  private static TableEnvironment open(JsonNode catalogs) {
+  private static TableEnvironment open(JsonNode catalogs) throws Exception {
     Configuration conf = new Configuration();
-    conf.setString("execution.target", "local");
     conf.setString("parallelism.default", "1");
     conf.setString("table.local-time-zone", "UTC");
     conf.setString("rest.bind-address", "127.0.0.1");
+    conf.setString("rest.bind-port", "0");
     conf.setString("rest.address", "127.0.0.1");
     conf.setString("jobmanager.bind-host", "127.0.0.1");
     conf.setString("taskmanager.bind-host", "127.0.0.1");
@@ -58,6 +60,10 @@ public class FlinkSql {
     conf.setString("taskmanager.memory.network.max", "48m");
     conf.setString("classloader.resolve-order", "parent-first");
     conf.setString("classloader.check-leaked-classloader", "false");
+    MiniCluster cluster = new MiniCluster(new MiniClusterConfiguration.Builder().setConfiguration(conf).setNumSlotsPerTaskManager(2).build());
+    cluster.start();
+    conf.setString("execution.target", "remote");
+    conf.setString("rest.port", String.valueOf(cluster.getRestAddress().get().getPort()));
     TableEnvironment env = TableEnvironment.create(EnvironmentSettings.newInstance().inBatchMode().withConfiguration(conf).build());
     for (Iterator<Map.Entry<String, JsonNode>> it = catalogs.fields(); it.hasNext(); ) {
       Map.Entry<String, JsonNode> catalog = it.next();
