@@ -242,6 +242,8 @@ def test_weir_goes_on_after_others_changed_rows(server, db, spark, flink, pipeli
     w, lake = pipeline(version)
     w.start()
     w.wait()
+    if version == 2:                                    # position deletes that name no data file, as older writers leave them
+        commit(spark, f"ALTER TABLE ice.`{db}`.`textkey` SET TBLPROPERTIES ('write.delete.granularity' = 'partition')")
     plain, textkey, composite = (f"ice.`{db}`.`{t}`" for t in ("plain", "textkey", "composite"))
     # Spark first, the source afterwards: rows that are gone already, rows that look different, rows that lie in another file
     commit(spark, f"DELETE FROM {plain} WHERE id BETWEEN 10 AND 19")

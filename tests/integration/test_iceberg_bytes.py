@@ -420,6 +420,27 @@ def test_expiry_spares_the_tags_and_branches_that_others_made_meanwhile(tmp_path
         d.close()
 
 
+def test_a_commit_to_a_branch_of_somebody_else_is_a_conflict_in_a_rest_catalog(tmp_path):
+    """the branches that Weir asserts are where they were, and the numbers of its snapshot are used up: the catalog says 400"""
+    from services.rest import RestCatalog
+    with RestCatalog(tmp_path / "rest", owned=True) as rest:
+        d = Driver(tmp_path / "table", rest=rest)
+        small = schema(KEY, column("s", 2, "string"))
+        m, t = Model(small), {"ns": "e", "name": "t"}
+        d.commit({**t, "create": True, "version": 2, "schema": small, "insert": [m.make(5)]})
+        table = d.table("e", "t")
+        table.manage_snapshots().create_branch(table.current_snapshot().snapshot_id, "audit").commit()
+        table = d.table("e", "t")
+        table.append(table.scan().to_arrow(), branch="audit")
+        code, message = d.fails({**t, "insert": [m.make(5)]})
+        assert code == "conflict" and "somebody else" in message
+        m.files.pop()
+        d.ask(op="forget")
+        d.commit({**t, "insert": [m.make(5)]})
+        assert in_pyiceberg(d.table("e", "t")) == m.rows()
+        d.close()
+
+
 # ------------------------------------------------------------------ loads beside main
 @pytest.mark.parametrize("version", [3, 2])
 def test_a_load_stays_unseen_until_it_is_published(driver, version):

@@ -285,6 +285,11 @@ static wr_code refused(const move *m, seen s, wr_err *err) {
     return err->code;
 }
 
+/* Snapshots of all branches share the numbers: a commit to a branch of somebody else's makes ours too small, for which catalogs have no word of their own. */
+static bool is_outrun(const move *m, const wr_ice_table *t) {
+    return !creates(m) && wr_meta_num(t->doc, "last-sequence-number", 0) != wr_meta_num(m->plan->table->doc, "last-sequence-number", 0);
+}
+
 /* The answer to an attempt is an error, or cannot be read: the table is asked. WR_OK and not done: once more. */
 static wr_code find_out(rest_commit *c, move *m, const wr_rest_answer *a, wr_err *err) {
     wr_err why = WR_ERR_INIT;
@@ -297,12 +302,13 @@ static wr_code find_out(rest_commit *c, move *m, const wr_rest_answer *a, wr_err
     wr_code rc = look(c, m, m->to_ns, m->to_name, &s, &t, &why);
     if (rc != WR_OK) return m->late ? (*err = why, rc) : err->code;
     if (s == SEEN_OURS) return wr_err_clear(err), adopt(c, m, t, err);
+    bool outrun = s == SEEN_BASE && is_outrun(m, t);
     wr_ice_table_free(t);
     if (s == SEEN_MOVED || s == SEEN_OTHER || (s == SEEN_NONE && !creates(m))) m->late = false; /* nothing of ours can come any more */
     if (creates(m) && s == SEEN_NONE && a->status == 404 && !m->namespace_made)
         return m->namespace_made = true, wr_err_clear(err), wr_rest_make_namespace(c->r, m->to_ns, c->until_us, err);
     bool open = s == SEEN_BASE || (s == SEEN_NONE && creates(m));
-    if (!a->unknown || !open || !in_time(c, a->backoff_us)) return refused(m, s, err);
+    if (!a->unknown || !open || !in_time(c, a->backoff_us)) return refused(m, outrun ? SEEN_MOVED : s, err);
     wr_err_clear(err);
     wr_rest_wait(a->backoff_us);
     return WR_OK;
