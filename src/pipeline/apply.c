@@ -643,6 +643,15 @@ static wr_code restore_member(void *ctx, const wr_ddl *d, wr_err *err) {
     return add_member(t, m, err);
 }
 
+static wr_code wrong_schema(const wr_pipeline *p, const target *t, wr_err *err) {
+    uint32_t lake = wr_table_schema(t->table)->version;
+    if (lake)
+        return wr_fail(err, WR_E_SCHEMA, WR_RETRY_NO, "lake table %s.%s has schema version %u, the schema history says %u at queue offset %" PRIu64, t->ns, t->name, lake,
+                       t->members[0]->schema->version, p->offset);
+    wr_fail(err, WR_E_SCHEMA, WR_RETRY_NO, "somebody else changed the columns of lake table %s.%s", t->ns, t->name);
+    return wr_err_cure(err, "undo it, for example with Spark's ALTER TABLE <catalog>.%s.%s DROP COLUMN <new column>, and add columns in the source or by a rule", t->ns, t->name);
+}
+
 static wr_code restore_target(wr_pipeline *p, target *t, wr_err *err) {
     const char *info = wr_table_load_info(t->table);
     t->phase = PHASE_STREAM;
@@ -656,8 +665,7 @@ static wr_code restore_target(wr_pipeline *p, target *t, wr_err *err) {
     t->due = due && *due && (t->phase == PHASE_STREAM || t->phase == PHASE_REPLAY);
     t->due_begun = due && *due && !t->due;
     if (!t->merged && wr_table_schema(t->table)->version != t->members[0]->schema->version && t->phase != PHASE_WAIT && !wr_table_is_ahead(t->table))
-        return wr_fail(err, WR_E_SCHEMA, WR_RETRY_NO, "lake table %s.%s has schema version %u, the schema history says %u at queue offset %" PRIu64, t->ns, t->name,
-                       wr_table_schema(t->table)->version, t->members[0]->schema->version, p->offset);
+        return wrong_schema(p, t, err);
     return wr_target_bind(p, t, err);
 }
 

@@ -13,7 +13,7 @@ from conftest import FLAVORS
 from harness import backend
 from harness.compare import assert_equal, differences
 from harness.engines import EngineReader
-from harness.lake import Lake
+from harness.lake import Lake, duckdb_connection
 from services import ROOT
 from services.engine import SqlError
 from services.flink import Flink
@@ -187,6 +187,9 @@ def test_both_read_what_the_source_holds(server, db, spark, flink, pipeline, rnd
     for engine in (spark, flink):
         assert engine.sql(f"SELECT v FROM ice.`{db}`.`textkey` WHERE code = 'ä'") == [(7777,)]
         assert engine.sql(f"SELECT COUNT(*) FROM ice.`{db}`.`composite` WHERE b = 'b3' AND a = 2") == [(server.sql("SELECT COUNT(*) FROM composite WHERE b = 'b3' AND a = 2", db=db)[0][0],)]
+    duck = duckdb_connection()
+    duck.execute(f"ATTACH 'any' AS lake (TYPE iceberg, ENDPOINT '{backend.rest(w.home).uri}', AUTHORIZATION_TYPE 'none')")
+    assert duck.execute(f'SELECT COUNT(*), CAST(SUM(n) AS BIGINT) FROM lake."{db}".plain').fetchone() == server.sql("SELECT COUNT(*), CAST(SUM(n) AS SIGNED) FROM plain", db=db)[0]
     first = lake.table(db, "plain").metadata.snapshots[-1].snapshot_id
     before = spark.sql(f"SELECT COUNT(*), SUM(n) FROM ice.`{db}`.`plain`")
     play.step()
@@ -493,6 +496,37 @@ def test_equality_deletes_end_the_sync_and_say_how_to_go_on(server, db, spark, f
     Play(server, db, rnd).step()
     w.catch_up()
     same(server, lake, db, spark, flink)
+
+
+def test_columns_of_somebody_else_end_the_sync_and_say_how_to_go_on(server, db, spark, pipeline, rnd):
+    fill(server, db)
+    w, lake = pipeline(3)
+    play = Play(server, db, rnd)
+    w.start()
+    w.wait()
+    commit(spark, f"ALTER TABLE ice.`{db}`.`plain` ADD COLUMN theirs STRING")
+    commit(spark, f"UPDATE ice.`{db}`.`plain` SET theirs = 'x' WHERE id = 5")
+    play.step()
+    r = w.ended(60)
+    assert r.status != 0
+    r.says("somebody else changed the columns", "DROP COLUMN")
+    commit(spark, f"ALTER TABLE ice.`{db}`.`plain` DROP COLUMN theirs")
+    w.catch_up()
+    same(server, lake, db, spark)
+
+
+@both_versions
+def test_files_that_spark_partitioned_are_no_obstacle(server, db, spark, pipeline, rnd, version):
+    fill(server, db)
+    w, lake = pipeline(version)
+    play = Play(server, db, rnd)
+    w.catch_up()
+    commit(spark, f"ALTER TABLE ice.`{db}`.`plain` ADD PARTITION FIELD bucket(4, id)")
+    commit(spark, f"CALL ice.system.rewrite_data_files(table => '{db}.plain', options => map('rewrite-all', 'true'))")
+    for _ in range(3):
+        play.step()
+        w.catch_up()
+    same(server, lake, db, spark)
 
 
 # ---- the SQLite catalog
