@@ -84,6 +84,7 @@ def test_case(server, flavor, case_id, mode, tmp_path):
         if minimal:
             server.sql("SET GLOBAL binlog_row_metadata = 'FULL'")
         con.close()
+        backend.release(tmp_path / case["id"])
     for w in warnings:
         print("warning:", w)
     assert not bad, f"{case['why']}\n" + "\n".join(bad)

@@ -86,7 +86,7 @@ def test_faults_and_kills(server, db, make_weir, faulty):
             time.sleep(rnd.uniform(0.3, 5))         # the moment is random on purpose
             assert weir.kill(), f"sync ended by itself:\n{weir.log_text()}"
             kills += 1
-            for _ in range(rnd.randint(1, 5)):
+            for _ in range(rnd.randint(1, 3)):
                 server.sql(SIDE[step % len(SIDE)].format(new=f"c{step}"), db=db)
                 step += 1
         assert busy.is_alive()
