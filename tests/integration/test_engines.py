@@ -23,7 +23,7 @@ MISSING = [e.name for e in (Spark, Flink) if not e.installed()]
 pytestmark = [pytest.mark.parametrize("flavor", FLAVORS[:1], indirect=True, scope="session"),
               pytest.mark.skipif(bool(MISSING) and os.environ.get("WEIR_ENGINES") != "1", reason=f"{' and '.join(MISSING)} not installed: tools/setup.sh engines")]
 both_versions = pytest.mark.parametrize("version", [3, 2])
-ICE_DRIVER = ROOT / "build/tests/tools/ice_driver"
+ICE_DRIVER = os.environ.get("WEIR_ICE_DRIVER", ROOT / "build/tests/tools/ice_driver")
 FOREIGN = "somebody else committed to it"
 
 CREATE = {

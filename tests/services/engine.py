@@ -1,10 +1,13 @@
 """What Spark and Flink have in common here: one process of theirs that runs SQL, statement by statement, and dies with ours. A request is a line of
 JSON on its input, the answer one on its output; decimals, dates and timestamps are texts, bytes are hex."""
 import json
+import select
 import subprocess
 from pathlib import Path
 
 from .base import die_with_parent
+
+ANSWER_SECONDS = 180
 
 
 class SqlError(Exception):
@@ -12,7 +15,7 @@ class SqlError(Exception):
 
 
 class Engine:
-    """dir: of its log and scratch files. catalogs: {name: {property: value}}"""
+    """dir: of its log and scratch files. catalogs: Iceberg's, {name: {property: value}}"""
     name = None
 
     def __init__(self, dir, catalogs):
@@ -33,6 +36,8 @@ class Engine:
         return self.dir / "log"
 
     def start(self):
+        if not self.installed():
+            raise RuntimeError(f"{self.name} is not installed: tools/setup.sh engines")
         self.dir.mkdir(parents=True, exist_ok=True)
         with open(self.log, "ab") as err:
             self.proc = subprocess.Popen([str(a) for a in self.argv()], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=err, text=True, cwd=self.dir,
@@ -43,6 +48,8 @@ class Engine:
     def ask(self, request):
         self.proc.stdin.write(json.dumps(request) + "\n")
         self.proc.stdin.flush()
+        if not select.select([self.proc.stdout], [], [], ANSWER_SECONDS)[0]:
+            raise RuntimeError(f"{self.name} gave no answer within {ANSWER_SECONDS} s to {request}; log {self.log}")
         line = self.proc.stdout.readline()
         if not line:
             tail = self.log.read_text(errors="replace").splitlines()[-20:]
