@@ -207,7 +207,7 @@ static wr_code add_edit(const wr_lake *l, batch_of_edits *b, wr_table *t, const 
     wr_ice_edit *out = &b->out[b->n++];
     e->t = t;
     if (d && d->how == WR_LEAVE_MIRROR && l->writer) { /* marked with the commit, taken out after it: a drop cannot be part of it */
-        *out = (wr_ice_edit){.table = t->ice, .ref = WR_ICE_MAIN, .no_snapshot = true};
+        *out = (wr_ice_edit){.table = t->ice, .ref = WR_ICE_MAIN, .no_snapshot = true, .new_ns = t->rename_dirty ? t->ns : NULL, .new_name = t->rename_dirty ? t->name : NULL};
         put_property(e, "weir.dropped", b->offset);
         put_property(e, "weir.leaves", "true");
         return attach_kv(e, out), WR_OK;

@@ -392,12 +392,16 @@ static wr_code move_aside(wr_lake *l, wr_ice_table *ice, const char *ns, const c
     return rc;
 }
 
+/* A drop is no part of a REST catalog's commit: the table is there until the commit is done. */
+static bool is_in_the_way(const wr_lake *l, const wr_dropped *d) {
+    return d->how == WR_LEAVE_KEEP || (d->how == WR_LEAVE_MIRROR && l->writer && !d->table->create);
+}
+
 /* The name is free, or becomes so with the next commit. A name that an active table of ours has in the catalog counts
  * as free: whether it moves is settled by the edits of the commit. */
 static wr_code claim_name(wr_lake *l, const char *ns, const char *name, wr_err *err) {
     for (int i = 0; i < l->ndropped; i++)
-        if (l->dropped[i].how == WR_LEAVE_KEEP && is_named(l->dropped[i].table, ns, name))
-            WR_TRY(rename_kept(l, l->dropped[i].table, err));
+        if (is_in_the_way(l, &l->dropped[i]) && is_named(l->dropped[i].table, ns, name)) WR_TRY(rename_kept(l, l->dropped[i].table, err));
     wr_ice_table *other = NULL;
     wr_err e = WR_ERR_INIT;
     wr_code rc = wr_ice_load(l->catalog, ns, name, &other, &e);

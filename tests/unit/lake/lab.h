@@ -11,6 +11,8 @@ typedef struct lab {
     uint64_t file_bytes, pending_bytes, offset;
 } lab;
 
+static const wr_rest_options *lab_rest; /* where the tables are, if not in catalog.db */
+
 static inline wr_code lab_try_open(lab *l, wr_err *err) {
     static char catalog[300], warehouse[300], index[300], state[300];
     snprintf(catalog, sizeof catalog, "%s/catalog.db", dir);
@@ -22,6 +24,7 @@ static inline wr_code lab_try_open(lab *l, wr_err *err) {
     WR_TRY(wr_engine_open(&eo, &l->engine, err));
     wr_lake_options o = {.pipeline = "p",
                          .catalog_path = catalog,
+                         .rest = lab_rest,
                          .warehouse = warehouse,
                          .index_dir = index,
                          .format_version = l->version,
@@ -135,7 +138,7 @@ static inline const char *lab_content(const lab *l, const char *name) {
     const wr_sql_table *t;
     const wr_table_health *h;
     int n;
-    assert_ok(wr_lake_view_open(&(wr_lake_view_options){.catalog_path = catalog}, &v, err));
+    assert_ok(wr_lake_view_open(&(wr_lake_view_options){.catalog_path = catalog, .rest = lab_rest}, &v, err));
     assert_ok(wr_lake_view_tables(v, &t, &h, &n, err));
     strcpy(o, "-");
     for (int i = 0; i < n; i++) {
@@ -170,7 +173,7 @@ static inline const char *lab_tables(void) {
     const wr_sql_table *t;
     const wr_table_health *h;
     int n;
-    assert_ok(wr_lake_view_open(&(wr_lake_view_options){.catalog_path = catalog}, &v, err));
+    assert_ok(wr_lake_view_open(&(wr_lake_view_options){.catalog_path = catalog, .rest = lab_rest}, &v, err));
     assert_ok(wr_lake_view_tables(v, &t, &h, &n, err));
     o[0] = 0;
     const char *names[64];
