@@ -8,11 +8,8 @@ faulty  the same, through proxies that answer 503, cut connections and stall; re
 Tests that are about one kind of lake set MODE themselves, for as long as they run.
 
 A worker of pytest has servers of its own. A REST server holds the tables of one pipeline, until the pipeline's home is released; then it is emptied for the next one."""
-import contextlib
 import os
 from pathlib import Path
-
-from pyiceberg.exceptions import NoSuchNamespaceError
 
 MODE = os.environ.get("WEIR_LAKE", "local")
 MODES = ("local", "s3", "rest", "faulty")
@@ -78,12 +75,7 @@ def release(home):
     number = _homes.pop(str(home), None)
     if number is None:
         return
-    cat = rest_client(_rests[number])
-    for ns in cat.list_namespaces():
-        for t in cat.list_tables(ns):
-            cat.drop_table(t)
-        with contextlib.suppress(NoSuchNamespaceError):     # one without properties goes with its last table
-            cat.drop_namespace(ns)
+    _rests[number].forget()
     _free.append(number)
 
 

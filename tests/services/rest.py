@@ -1,8 +1,10 @@
 """An Iceberg REST catalog: Apache Iceberg's own RESTCatalogServer over its JDBC catalog on SQLite, with tables in S3 or in a folder. A JDK (17) runs
 RestOnLoopback.java; the jars come through Maven into the cache folder. Run: python -m services.rest --help"""
+import contextlib
 import http.client
 import os
 import shutil
+import sqlite3
 import sys
 from pathlib import Path
 
@@ -72,6 +74,12 @@ class RestCatalog(Server):
                 raise OSError("not ready")
         finally:
             con.close()
+
+    def forget(self):
+        """all tables and namespaces; their files stay"""
+        with contextlib.closing(sqlite3.connect(self.dir / "catalog.db", timeout=10)) as db, db:
+            db.execute("DELETE FROM iceberg_tables")
+            db.execute("DELETE FROM iceberg_namespace_properties")
 
     def describe(self):
         return f"Iceberg REST catalog on {self.uri}, warehouse {self.warehouse}"
