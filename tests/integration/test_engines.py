@@ -11,7 +11,7 @@ import time
 import pytest
 from conftest import FLAVORS
 from harness import backend
-from harness.compare import assert_equal, differences
+from harness.compare import assert_equal
 from harness.engines import EngineReader
 from harness.lake import Lake, duckdb_connection
 from services import ROOT
