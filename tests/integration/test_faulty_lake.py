@@ -72,12 +72,14 @@ SIDE = [
 ]
 
 
-def test_faults_and_kills(server, db, make_weir, faulty):
+def test_faults_and_kills(server, db, make_weir, faulty, monkeypatch):
     print(f"\nWEIR_SEED={SEED}")
     rnd = random.Random(SEED)
     writer.create(server, db, rows=300)
     weir = make_weir(server, [rf"{db}\..*"], {"lake": {"commit": {"every": "200ms"}}, "policy": {"on_drop": "mirror"}})
     lake, proxies = Lake(weir.home), {"S3": backend.s3_proxy(), "REST": backend.rest_proxy(weir.home)}
+    for fault in ("stall_before", "stall_after"):
+        monkeypatch.setattr(proxies["REST"], fault, 0.02)       # it gets few requests
     before = {name: dict(p.counts) for name, p in proxies.items()}
     began, kills, step = time.monotonic(), 0, 0
 
