@@ -409,7 +409,11 @@ static wr_code claim_name(wr_lake *l, const char *ns, const char *name, wr_err *
     if (rc != WR_OK) return *err = e, rc;
     if (is_moving(l, other)) return wr_ice_table_free(other), WR_OK;
     if (owned_by(l, other) && wr_ice_property(other, "weir.dropped")) return move_aside(l, other, ns, name, err);
-    const char *owner = wr_ice_property(other, "weir.pipeline");
+    const char *owner = wr_ice_property(other, "weir.pipeline"), *writer = wr_ice_property(other, "weir.writer");
+    if (owned_by(l, other) && l->writer && writer && !strcmp(writer, l->writer)) {
+        wr_ice_table_free(other);
+        return wr_fail(err, WR_E_CONFLICT, WR_RETRY_AFTER_RELOAD, "a request of an earlier process has made table %s.%s meanwhile", ns, name);
+    }
     wr_fail(err, WR_E_EXISTS, WR_RETRY_NO, "the catalog already has a table %s.%s, %s%s; it is left as it is", ns, name,
             owner ? "written by pipeline " : "not written by Weir", owner ? owner : "");
     wr_ice_table_free(other);

@@ -30,7 +30,7 @@ wr_code wr_rest_borrow(wr_rest *r, wr_ice_table *t, wr_err *err);
  * looks at the table until the server says whether the commit is in it, and sends the same again if not; its requirements make a late first one harmless.
  *
  * On an error *ret_changed says whether something has changed, or may still change: then nothing may be taken back, and the retry class is after reload. Else
- * everything is as before: WR_E_CONFLICT (retry after reload): somebody else changed the table. WR_E_EXISTS. WR_E_NET and WR_E_SERVER (retry soon). */
+ * everything is as before: WR_E_CONFLICT (retry after reload): somebody else changed the table. WR_E_EXISTS: the name is taken (by a table: retry after reload, for an earlier process of ours may have made it). WR_E_NET and WR_E_SERVER (retry soon). */
 wr_code wr_rest_commit(wr_rest *r, wr_state *state, wr_plan *plans, int n, bool *ret_changed, wr_err *err);
 
 /* Looks at what the fact of an earlier process names. *ret_settled: nothing of it can still change a table. */

@@ -271,8 +271,8 @@ static wr_code rename_all(rest_commit *c, wr_err *err) {
 
 /* ------------------------------------------------------------------ one table's metadata */
 static wr_code refused(const move *m, seen s, wr_err *err) {
-    if (creates(m) && s == SEEN_OTHER)
-        return wr_fail(err, WR_E_EXISTS, WR_RETRY_NO, "the catalog already has a table %s.%s", m->to_ns, m->to_name);
+    if (creates(m) && s == SEEN_OTHER) /* made by an earlier process of ours, whose request came late, perhaps: opening anew tells */
+        return wr_fail(err, WR_E_EXISTS, WR_RETRY_AFTER_RELOAD, "the catalog already has a table %s.%s", m->to_ns, m->to_name);
     if (creates(m)) {
         if (err->code == WR_E_CONFLICT) err->code = WR_E_EXISTS, err->retry = WR_RETRY_NO; /* a view, perhaps */
         return err->code;

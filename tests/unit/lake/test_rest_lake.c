@@ -72,6 +72,24 @@ static void one_that_the_catalog_keeps_leaves_at_the_next_start(void **st) {
     lab_close(&l);
 }
 
+static void one_that_an_earlier_process_makes_late_is_taken_in_by_opening_anew(void **st) {
+    lab l = {.version = 3}, late = {.version = 3};
+    wr_table *t;
+    wr_err e = WR_ERR_INIT;
+    lab_open(&late), lab_open(&l);
+    lab_put(lab_create(&late, 1, "a", 1), 1, "late");
+    lab_commit(&late);
+    wr_schema *s = lab_schema(2, 1, 1);
+    assert_int_equal(wr_lake_create(l.lake, 1, "db", "a", s, &t, &e), WR_E_CONFLICT);
+    assert_int_equal(e.retry, WR_RETRY_AFTER_RELOAD);
+    lab_close(&late);
+    lab_reopen(&l);
+    assert_ok(wr_lake_create(l.lake, 1, "db", "a", s, &t, err) == WR_E_EXISTS ? WR_OK : WR_E_INVAL); /* known now */
+    assert_content(&l, "a", "1:late");
+    wr_schema_unref(s);
+    lab_close(&l);
+}
+
 int main(void) {
     w_fast_folder();
     const struct CMUnitTest tests[] = {
@@ -79,6 +97,7 @@ int main(void) {
         REST_TEST(one_that_was_renamed_before_it_is_dropped_leaves_both_names),
         REST_TEST(one_that_came_and_went_between_two_commits_leaves_its_name),
         REST_TEST(one_that_the_catalog_keeps_leaves_at_the_next_start),
+        REST_TEST(one_that_an_earlier_process_makes_late_is_taken_in_by_opening_anew),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
