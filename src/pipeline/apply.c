@@ -563,9 +563,14 @@ static wr_code publish_replayed(wr_pipeline *p, bool *ret_any, wr_err *err) {
     return WR_OK;
 }
 
+static wr_code publish(wr_pipeline *p, wr_err *err) {
+    bool any = false;
+    WR_TRY(publish_replayed(p, &any, err));
+    return any ? wr_apply_commit(p, err) : WR_OK;
+}
+
 /* Runs the loads that are wanted; on an idle server they end where the queue already is. */
 static wr_code load(wr_pipeline *p, wr_err *err) {
-    bool any = false;
     WR_TRY(wr_load_run(p, err));
     for (int i = 0; i < p->ntargets; i++) { /* a cause that comes again and again takes a tenth of the time */
         target *t = p->targets[i];
@@ -573,8 +578,7 @@ static wr_code load(wr_pipeline *p, wr_err *err) {
         for (int k = 0; k < t->nmembers; k++) took += t->members[k]->load_us, t->members[k]->load_us = 0;
         if (t->phase == PHASE_REPLAY && took) t->next_load_us = wr_mono_us() + took * LOAD_REST;
     }
-    WR_TRY(publish_replayed(p, &any, err));
-    return any ? wr_apply_commit(p, err) : WR_OK;
+    return publish(p, err);
 }
 
 /* Begins what is due, from a lake that is committed. force: without waiting for its time. */
@@ -729,7 +733,7 @@ static bool all_joined(wr_pipeline *p) {
 
 static wr_code loop(wr_pipeline *p, wr_queue_reader *r, const wr_pos *until, wr_err *err) {
     WR_TRY(reread(p, err));
-    if (p->load_wanted) WR_TRY(load(p, err));
+    WR_TRY(p->load_wanted ? load(p, err) : publish(p, err)); /* a process may have died right before it published: an idle server would bring nothing to do it with */
     p->next_commit_us = wr_mono_us() + p->o.commit_every_us;
     bool drained = false;
     for (;;) {

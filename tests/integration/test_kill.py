@@ -83,3 +83,14 @@ def test_kill_9_of_the_source(own_server, make_weir):
     weir.wait(seconds=120)
     weir.stop()
     assert_equal(server, Lake(weir.home), db, writer.TABLES)
+
+
+def test_a_load_that_was_whole_when_its_process_died_shows_on_an_idle_server(server, db, make_weir):
+    """between its last commit and the one that publishes it: nothing in the stream would bring that about"""
+    server.sql(f"CREATE TABLE {db}.t (id INT PRIMARY KEY)", f"INSERT INTO {db}.t VALUES (1), (2)")
+    w = make_weir(server, [rf"{db}\..*"])
+    assert w.catch_up_and_die("lake.before_commit:2")
+    assert Lake(w.home).count(db, "t") == 0
+    w.start()
+    w.wait()
+    assert Lake(w.home).count(db, "t") == 2
