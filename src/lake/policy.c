@@ -9,8 +9,9 @@
 #define AMPLIFICATION 2.5    /* from here on it is dear */
 #define LITTLE 128           /* what is deleted is little below this part of the target */
 
-/* Levels: files below a part of the target; merged when that makes a file of a part of it, or when they are so many times `files`. */
-static const struct level { int below, goal, crowd; } levels[WR_POLICY_LEVELS - 1] = {{4096, 4096, 1}, {256, 64, 4}, {2, 2, 8}};
+/* Levels: files below a part of the target; merged when they make so much of it, or when they are so many times `files`. The last one waits until it is worth a few
+ * full files: files of a few megabytes, as an initial load leaves them, cost readers little. */
+static const struct level { int below; double goal; int crowd; } levels[WR_POLICY_LEVELS - 1] = {{4096, 1.0 / 4096, 1}, {256, 1.0 / 64, 4}, {2, 4, 8}};
 
 wr_policy wr_policy_of(uint64_t target_bytes, int files, const wr_upkeep *u) {
     return (wr_policy){.target_bytes = target_bytes,
@@ -46,7 +47,7 @@ static int level_due(const wr_policy *p, const wr_policy_file *files, uint32_t n
         for (uint32_t i = 0; i < n; i++)
             if (wr_policy_level(p, &files[i]) == level) live += files[i].bytes - dead_bytes(&files[i]), here++;
         count += here;
-        bool enough = here && count >= p->files && live >= p->target_bytes / (uint64_t)levels[level].goal;
+        bool enough = here && count >= p->files && (double)live >= (double)p->target_bytes * levels[level].goal;
         if (enough || here >= p->files * levels[level].crowd) due = level, *ret_count = count;
     }
     return due;

@@ -169,8 +169,8 @@ static void a_job_has_several_outputs_of_one_size(void **st) {
         lab l = {.version = version};
         lab_open(&l);
         wr_table *t = lab_create(&l, 1, "t", 1);
-        l.lake->target_file_bytes = 20000, l.lake->compact_bytes = 30000;
-        for (int i = 0; i < 10; i++) lab_fill(t, i * 3000, i * 3000 + 3000), lab_commit(&l);
+        l.lake->target_file_bytes = 10000, l.lake->compact_bytes = 15000;
+        for (int i = 0; i < 24; i++) lab_fill(t, i * 1250, i * 1250 + 1250), lab_commit(&l);
         wr_table_health was = lab_health(t);
         assert_true(settle(&l) > 0);
         wr_table_health h = lab_health(t);
