@@ -54,6 +54,7 @@ class Bench:
         self.work = Path(tempfile.mkdtemp(prefix="weir-bench-", dir=os.environ.get("BENCH_DIR") or None))
         self.server = instance(self.flavor, self.work / "server", owned=True, cnf=self.server_options())
         self.lines, self.failed, self.want, self.profiles, self.applied = [], [], {}, 0, 0
+        self.weirs = []         # whatever happens, none is left running
         self.stamp = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def server_options(self):
@@ -96,6 +97,7 @@ class Bench:
         if rules:
             config["transform"] = {"rules": rules}
         w = Weir(self.server, self.work / name, [rf"{DB}\..*"], config)
+        self.weirs.append(w)
         w.config["lake"] = {"commit": {"every": every}} if every else {}      # the harness's own default is shorter than a user's
         if not w.config["lake"]:
             del w.config["lake"]
@@ -402,6 +404,8 @@ class Bench:
             self.latency(w)
 
     def close(self):
+        for w in self.weirs:
+            w.kill()
         self.server.stop()
         if os.environ.get("KEEP") == "1":
             self.say(f"kept: {self.work}")
@@ -409,9 +413,10 @@ class Bench:
             shutil.rmtree(self.work, ignore_errors=True)
 
 
-def main():
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))     # so that the work folder goes away
-    b = Bench()
+def main(kind=Bench):
+    """one benchmark from its start to its status"""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))     # so that the work folder and all processes go away
+    b = kind()
     try:
         b.run()
     except (RuntimeError, AssertionError) as e:

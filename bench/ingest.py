@@ -2,7 +2,6 @@
 rows freshly written. Started by `bench/run.sh ingest`; README.md has the variables."""
 import json
 import shutil
-import signal
 import sys
 import threading
 import time
@@ -184,19 +183,7 @@ class Ingest(bench.Bench):
         self.say(f"current {behind:.1f} s after the last commit; peak {peak:.0f} MB, below {PEAK_MB} ({'met' if peak < PEAK_MB else 'MISSED'}); written {amp:.2f} times what came new, "
                  f"at most {AMPLIFICATION} ({'met' if amp <= AMPLIFICATION else 'MISSED'}); worst ratios to freshly written files: scan {ratios['scan']:.2f}, point {ratios['point']:.2f} "
                  f"(DuckDB), scan {ratios['pyiceberg']:.2f} (PyIceberg); promise {PROMISE}")
-        for f in self.failed:
-            self.say(f"FAILED: {f}")
-        return 1 if self.failed else 0
-
-
-def main():
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))     # so that the work folder goes away
-    b = Ingest()
-    try:
-        return b.run()
-    finally:
-        b.close()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(bench.main(Ingest))

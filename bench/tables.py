@@ -1,6 +1,5 @@
 """BENCH_TABLES tables in one pipeline, of which a twentieth changes: start, memory, and what the idle ones cost. Started by `bench/run.sh tables`; README.md has the
 variables."""
-import signal
 import sys
 import time
 from pathlib import Path
@@ -91,17 +90,5 @@ class Tables(bench.Bench):
                  f"the idle tables cost {(cpu / alone - 1) * 100:.0f} % more CPU")
 
 
-def main():
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))     # so that the work folder goes away
-    b = Tables()
-    try:
-        b.run()
-    finally:
-        b.close()
-    for f in b.failed:
-        b.say(f"FAILED: {f}")
-    return 1 if b.failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(bench.main(Tables))

@@ -1,14 +1,12 @@
 """make bench-peers: see ../README.md, "Beside the peers". Started by ../run.sh."""
 import json
-import os
-import signal
 import subprocess
 import sys
 import tempfile
 from decimal import Decimal
 
 import checksum
-from bench import DB, Bench, env
+from bench import DB, Bench, env, main
 from measured import Stretch
 
 from . import HERE, PYTHON, ToolFailed, table
@@ -140,20 +138,5 @@ class Peers(Bench):
         self.say(table.markdown(self.rows, self.applied, self.got, self.ingested))
 
 
-def main():
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))     # so that the work folder and all processes go away
-    b = Peers()
-    try:
-        b.run()
-    except (RuntimeError, AssertionError) as e:
-        b.failed.append(str(e))
-    finally:
-        b.close()
-    for f in b.failed:
-        print(f"FAILED {f}", file=sys.stderr)
-    b.say(f"{'FAILED' if b.failed else 'done'}; {len(b.lines)} lines in {os.path.relpath(b.results)}")
-    return 1 if b.failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(Peers))

@@ -1,7 +1,6 @@
 /* Objects by URI: which kind of store an URI means, and the cache of S3's objects. */
 #include "weir/store.h"
 
-#include <dirent.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,12 +10,12 @@
 #include <unistd.h>
 
 #include "s3.h"
+#include "sys.h"
 #include "weir/base/map.h"
 #include "weir/base/mem.h"
 #include "weir/io.h"
 
 #define CACHE_BYTES (UINT64_C(1) << 30)
-#define OBJECT_MAX (UINT64_C(5) << 40) /* S3's own limit */
 
 typedef struct entry { /* an object in the cache */
     char *uri, *path;
@@ -347,18 +346,13 @@ static wr_code put_local(const char *path, wr_slice content, wr_err *err) {
     return rc;
 }
 
-static char *parent_of(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return wr_strndup(path, slash && slash != path ? (size_t)(slash - path) : 1);
-}
-
 /* Each file synced, then each folder once: neighbours in the list mostly share theirs. */
 static wr_code put_locals(const wr_store_object *o, int n, wr_err *err) {
     WR_AUTO char *folder = NULL;
     for (int i = 0; i < n; i++) {
         const char *path = local_part(o[i].uri);
         if (!path) continue;
-        char *parent = parent_of(path);
+        char *parent = wr_path_parent_(path);
         if (!parent) return wr_nomem(err, "path", strlen(path));
         bool next = !folder || strcmp(folder, parent) != 0;
         wr_code rc = next && folder ? wr_fsync_path(folder, err) : WR_OK;
@@ -375,7 +369,7 @@ typedef struct request {
     place *places;
     wr_s3_object *objects;
     wr_slice *content;
-    int n, cap;
+    int n;
 } request;
 
 static void request_clear(request *r) {
@@ -422,7 +416,7 @@ wr_code wr_store_stage(wr_store *s, const char *uri, char **ret_path, wr_err *er
         path = new_path(s);
         pthread_mutex_unlock(&s->mu);
     }
-    WR_AUTO char *folder = path ? parent_of(path) : NULL;
+    WR_AUTO char *folder = path ? wr_path_parent_(path) : NULL;
     if (!folder) return wr_nomem(err, "path", strlen(uri));
     WR_TRY(wr_mkdirs(folder, err));
     *ret_path = WR_STEAL(path);

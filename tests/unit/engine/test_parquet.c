@@ -71,24 +71,28 @@ static wr_code count(void *ctx, uint64_t pos, wr_slice row, wr_err *err) {
     return WR_OK;
 }
 
+static void assert_live_rows(const got *g, const wr_batch *b) {
+    WR_AUTO_BUF wr_buf row = WR_BUF_INIT;
+    for (uint32_t i = 0, k = 0; i < wr_batch_rows(b); i++) {
+        if (wr_batch_dead(b, i)) continue;
+        wr_buf_clear(&row);
+        assert_ok(wr_batch_row(b, i, &row, err));
+        assert_int_equal(row.n, g->at[k + 1] - g->at[k]);
+        assert_memory_equal(row.p, g->bytes.p + g->at[k], row.n);
+        k++;
+    }
+}
+
 /* Writes the batch and reads it back; the rows must be the live ones. */
 static wr_parquet_file round_trip(wr_batch *b, const wr_schema *s, const char *name, const wr_parquet_options *o) {
     char path[128];
     wr_parquet_file f = {0};
     static got g;
-    WR_AUTO_BUF wr_buf row = WR_BUF_INIT;
     assert_ok(wr_parquet_write(eng, b, tmp_path(path, name), o, &f, err));
     g = (got){0};
     assert_ok(wr_parquet_read(eng, path, s, NULL, take, &g, err));
     assert_int_equal(g.n, wr_batch_live_rows(b));
-    for (uint32_t i = 0, k = 0; i < wr_batch_rows(b); i++) {
-        if (wr_batch_dead(b, i)) continue;
-        wr_buf_clear(&row);
-        assert_ok(wr_batch_row(b, i, &row, err));
-        assert_int_equal(row.n, g.at[k + 1] - g.at[k]);
-        assert_memory_equal(row.p, g.bytes.p + g.at[k], row.n);
-        k++;
-    }
+    assert_live_rows(&g, b);
     wr_buf_free(&g.bytes);
     unlink(path);
     return f;
@@ -648,15 +652,7 @@ static void a_file_written_piece_by_piece_is_that_of_all_rows(void **state) {
     g = (got){0};
     assert_ok(wr_parquet_read(eng, path, s, NULL, take, &g, err));
     assert_int_equal(g.n, one.rows);
-    WR_AUTO_BUF wr_buf row = WR_BUF_INIT;
-    for (uint32_t i = 0, k = 0; i < wr_batch_rows(whole); i++) {
-        if (wr_batch_dead(whole, i)) continue;
-        wr_buf_clear(&row);
-        assert_ok(wr_batch_row(whole, i, &row, err));
-        assert_int_equal(row.n, g.at[k + 1] - g.at[k]);
-        assert_memory_equal(row.p, g.bytes.p + g.at[k], row.n);
-        k++;
-    }
+    assert_live_rows(&g, whole);
     wr_buf_free(&g.bytes);
     unlink(path);
     wr_parquet_file_clear(&one), wr_parquet_file_clear(&many);
