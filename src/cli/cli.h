@@ -21,7 +21,8 @@ const wr_pipeline_options *wr_config_options(const wr_config *c);
 
 typedef struct wr_args {
     const char *config;       /* -c */
-    bool json, until_current, verbose, csv, all, orphans, remove;
+    bool json, until_current, verbose, csv, all, orphans, remove, prometheus;
+    const char *from, *to;    /* NULL: not given */
     int64_t older_than_us;    /* < 0: none given */
     double timeout_s;         /* < 0: none given */
     const char *words[8]; int nwords;
@@ -34,6 +35,7 @@ int wr_cmd_status(const wr_args *a);
 int wr_cmd_tables(const wr_args *a);
 int wr_cmd_sql(const wr_args *a);
 int wr_cmd_optimize(const wr_args *a);
+int wr_cmd_ledger(const wr_args *a);
 
 /* "weir: message" and the way out to standard error; returns EXIT_FAILED, EXIT_USAGE for WR_E_CONFIG and WR_E_INVAL. */
 int wr_cli_fail(const wr_err *err);

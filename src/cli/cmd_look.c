@@ -108,6 +108,7 @@ static void print_status(const cJSON *o, const wr_status_file *s) {
     print_place("committed", cJSON_GetObjectItemCaseSensitive(o, "committed"));
     printf("%-12s %s, offsets %.0f to %.0f, %.0f committed\n", "queue", wr_cli_bytes(number(q, "bytes"), b), number(q, "first_offset"), number(q, "last_offset"), number(q, "committed_offset"));
     printf("%-12s %.1f s, %.0f transactions; %.0f anomalies\n", "lag", number(o, "lag_ms") / 1000, number(o, "lag_transactions"), number(o, "anomalies"));
+    if (number(o, "ledger_alarms") > 0) printf("%-12s %.0f: changes do not add up; weir ledger tells which\n", "alarms", number(o, "ledger_alarms"));
     if (number(o, "dead_letters") > 0) printf("%-12s %.0f rows refused by rules: see _weir.dead_letter\n", "dead letters", number(o, "dead_letters"));
     const cJSON *src = cJSON_GetObjectItemCaseSensitive(o, "source"), *list = cJSON_GetObjectItemCaseSensitive(o, "decisions");
     if (number(src, "replaced_dates") > 0) printf("%-12s %.0f zero or partial dates since the start, replaced as types.zero_date says\n", "dates", number(src, "replaced_dates"));

@@ -11,7 +11,7 @@
 #include "cli.h"
 #include "weir/base/mem.h"
 
-typedef enum flag_bit { F_CONFIG = 1, F_JSON = 2, F_UNTIL = 4, F_TIMEOUT = 8, F_VERBOSE = 16, F_CSV = 32, F_ALL = 64, F_ORPHANS = 128, F_OLDER = 256, F_DELETE = 512 } flag_bit;
+typedef enum flag_bit { F_CONFIG = 1, F_JSON = 2, F_UNTIL = 4, F_TIMEOUT = 8, F_VERBOSE = 16, F_CSV = 32, F_ALL = 64, F_ORPHANS = 128, F_OLDER = 256, F_DELETE = 512, F_FROM = 1024, F_TO = 2048, F_PROMETHEUS = 4096 } flag_bit;
 
 typedef struct command {
     const char *name, *args, *what, *example;
@@ -27,6 +27,8 @@ static const command commands[] = {
     {"status", "-c FILE [--json]", "state, positions, lag and last error", "weir status -c shop.yaml", wr_cmd_status, F_CONFIG | F_JSON, 0, 0},
     {"tables", "-c FILE [TABLE] [--json]", "lake tables and their health", "weir tables -c shop.yaml shop.orders", wr_cmd_tables, F_CONFIG | F_JSON, 0, 1},
     {"sql", "-c FILE [--json | --csv] 'SELECT ...'", "read the lake tables through DuckDB", "weir sql -c shop.yaml 'select count(*) from shop.orders'", wr_cmd_sql, F_CONFIG | F_JSON | F_CSV, 1, 1},
+    {"ledger", "-c FILE [TABLE] [--from TIME] [--to TIME] [--json | --prometheus]", "how many changes were captured, queued, consumed and read back from the lake, and what did not fit", "weir ledger -c shop.yaml\n  weir ledger -c shop.yaml shop.orders --from 2h",
+     wr_cmd_ledger, F_CONFIG | F_JSON | F_FROM | F_TO | F_PROMETHEUS, 0, 1},
     {"optimize", "-c FILE [TABLE ...] [--all] [--json]  or  -c FILE --orphans [--older-than AGE] [--delete] [--json]", "do by hand what a sync does for its tables: few files, few old snapshots", "weir optimize -c shop.yaml shop.orders\n  weir optimize -c shop.yaml --orphans --older-than 7d",
      wr_cmd_optimize, F_CONFIG | F_JSON | F_ALL | F_ORPHANS | F_OLDER | F_DELETE, 0, 8},
 };
@@ -45,6 +47,9 @@ static const flag flags[] = {
     {"--orphans", F_ORPHANS, false, "list files in the tables' folders that nothing names"},
     {"--older-than", F_OLDER, true, "only those last changed so long ago (3d; h, m, s)"},
     {"--delete", F_DELETE, false, "remove them"},
+    {"--from", F_FROM, true, "from this minute on: 2026-11-30T14:05 (UTC), or an age: 2h"},
+    {"--to", F_TO, true, "before this minute"},
+    {"--prometheus", F_PROMETHEUS, false, "print metrics for Prometheus"},
 };
 #define NFLAGS ((int)(sizeof flags / sizeof *flags))
 
@@ -118,6 +123,9 @@ static int parse(const command *c, int argc, char **argv, wr_args *a) {
         case F_VERBOSE: a->verbose = true; break;
         case F_ALL: a->all = true; break;
         case F_ORPHANS: a->orphans = true; break;
+        case F_PROMETHEUS: a->prometheus = true; break;
+        case F_FROM: a->from = v; break;
+        case F_TO: a->to = v; break;
         case F_DELETE: a->remove = true; break;
         case F_OLDER:
             a->older_than_us = wr_cli_age(v);

@@ -154,7 +154,7 @@ static void attach_kv(table_edit *e, wr_ice_edit *out) {
 static void adopt(table_edit *e) {
     wr_table *t = e->t;
     for (uint32_t i = 0; i < t->nfiles; i++)
-        if (t->files[i].ice) t->files[i].committed = true, t->files[i].dirty = false;
+        if (t->files[i].ice) t->files[i].committed = true, t->files[i].dirty = t->files[i].fresh = false;
     for (int i = 0; i < e->ndeletes; i++) {
         wr_data_file *f = file_of(t, e->deletes[i]);
         wr_ice_file_free(f->deletes);
@@ -235,6 +235,14 @@ static wr_code add_edits(wr_lake *l, batch_of_edits *b, wr_err *err) {
     return WR_OK;
 }
 
+static wr_code show(wr_lake *l, const batch_of_edits *b, uint64_t offset, wr_err *err) {
+    if (!l->witness.before) return WR_OK;
+    WR_AUTO wr_written *w = wr_calloc((size_t)b->n + 1, sizeof *w);
+    if (!w) return wr_nomem(err, "commit", (size_t)b->n * sizeof *w);
+    for (int i = 0; i < b->n; i++) w[i] = (wr_written){b->ed[i].t, b->ed[i].deletes, b->ed[i].ndeletes};
+    return wr_lake_show(l, offset, w, b->n, err);
+}
+
 static wr_code refuse_unknown(const wr_lake *l, wr_err *err) {
     if (!l->unknown) return WR_OK;
     return wr_fail(err, WR_E_IO, WR_RETRY_AFTER_RELOAD,
@@ -256,10 +264,11 @@ wr_code wr_lake_commit(wr_lake *l, uint64_t offset, const wr_pos *pos, int64_t e
     wr_code rc = add_edits(l, &b, err);
     if (rc == WR_OK && WR_FAULT("lake.before_commit"))
         rc = wr_fail(err, WR_E_IO, WR_RETRY_SOON, "injected: lake commit");
+    if (rc == WR_OK) rc = show(l, &b, offset, err);
     wr_ice_progress progress = {l->pipeline, offset, pos, event_time_us};
     if (rc == WR_OK) rc = wr_lake_note_unknown(l, wr_ice_commit(l->catalog, l->state, b.out, b.n, &progress, err), err);
     for (int i = 0; rc == WR_OK && i < b.n; i++)
-        if (!b.out[i].drop) adopt(&b.ed[i]);
+        if (!b.out[i].drop) wr_fresh_clear(b.ed[i].t), adopt(&b.ed[i]);
     for (int i = 0; rc == WR_OK && l->writer && i < l->ndropped; i++)
         if (l->dropped[i].how == WR_LEAVE_MIRROR && !l->dropped[i].table->create) wr_lake_unlist(l, l->dropped[i].table->ice);
     pthread_mutex_unlock(&l->catalog_lock);

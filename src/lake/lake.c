@@ -290,6 +290,7 @@ wr_code wr_lake_open(const wr_lake_options *o, wr_state *state, wr_engine *engin
     l->file_bytes = o->file_bytes ? o->file_bytes : 48u << 20;
     l->pending_bytes = o->pending_bytes ? o->pending_bytes : 96u << 20;
     l->snapshots_min = o->snapshots_min ? o->snapshots_min : 300;
+    l->witness = o->witness;
     l->snapshots_max = o->snapshots_max ? o->snapshots_max : 900;
     l->snapshot_age_us = o->snapshot_age_us ? o->snapshot_age_us : INT64_C(3600000000);
     l->state = state, l->engine = engine, l->store = o->store;

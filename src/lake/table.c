@@ -8,6 +8,7 @@
 #include "weir/base/clock.h"
 #include "weir/base/fault.h"
 #include "weir/base/mem.h"
+#include "weir/base/sum.h"
 
 uint32_t wr_table_id(const wr_table *t) { return t->id; }
 bool wr_table_is_ahead(const wr_table *t) { return t->held > t->lake->offset; }
@@ -63,6 +64,7 @@ void wr_table_forget_content(wr_table *t) {
     wr_index_free(t->index);
     t->index = NULL;
     t->opened = false;
+    wr_fresh_forget(t);
 }
 
 void wr_table_free(wr_table *t) {
@@ -73,6 +75,8 @@ void wr_table_free(wr_table *t) {
     for (uint32_t i = 0; i < t->nsealed; i++) wr_ice_file_free(t->sealed[i].file), wr_run_free(t->sealed[i].run, true);
     wr_free(t->sealed);
     wr_pending_free(t->pending);
+    wr_fresh_clear(t);
+    wr_free(t->fresh.row_sums);
     wr_key_plan_free(t->plan);
     wr_schema_unref(t->schema);
     wr_ice_table_free(t->ice);
@@ -138,6 +142,7 @@ wr_code wr_table_remove_file(wr_table *t, uint32_t no, wr_err *err) {
         t->gone[t->ngone++] = WR_STEAL(f->ice);
         if (f->deletes) t->gone[t->ngone++] = WR_STEAL(f->deletes);
     }
+    t->fresh.unread |= f->fresh;
     free_file(f);
     t->nfree++;
     t->touched = true;
@@ -239,6 +244,8 @@ wr_code wr_table_flush(wr_table *t, wr_err *err) {
     if (rc != WR_OK) return wr_ice_file_free(s.file), wr_run_free(s.run, true), rc;
     wr_run_bind(s.run, 0, no);
     wr_index_add(t->index, s.run);
+    t->files[no].fresh = true;
+    wr_fresh_flushed(t);
     wr_table_drop_batch(t);
     t->touched = true;
     return WR_OK;
@@ -291,7 +298,9 @@ static wr_code replace_rows(wr_table *t, wr_apply_mode mode, wr_op op, wr_slice 
         WR_TRY(wr_key_of(t->plan, after, &ka, err));
         if (!t->batch) WR_TRY(wr_batch_new(t->schema, &t->batch, err));
         at = wr_batch_rows(t->batch);
+        WR_TRY(wr_fresh_room(t, at, err));
         WR_TRY(wr_batch_append(t->batch, after, err));
+        if (t->fresh.row_sums) t->fresh.row_sums[at] = wr_hash64(after.p, after.n, 0);
     }
     wr_code rc = WR_OK;
     if (op != WR_OP_INSERT) {
@@ -310,6 +319,7 @@ static wr_code replace_rows(wr_table *t, wr_apply_mode mode, wr_op op, wr_slice 
 }
 
 wr_code wr_table_apply(wr_table *t, uint64_t offset, wr_apply_mode mode, wr_op op, wr_slice before, wr_slice after, wr_err *err) {
+    t->fresh.applied++;
     if (offset && offset <= t->held) return WR_OK;
     if (!t->opened) WR_TRY(wr_table_open_files(t, err));
     t->replace = false;

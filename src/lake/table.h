@@ -16,6 +16,7 @@ typedef struct wr_data_file {
     uint64_t ndead;
     bool committed;       /* in the head snapshot */
     bool dirty;           /* dead has grown since the last commit */
+    bool fresh;           /* of changes, and not committed yet: counted in the table's `fresh` */
     bool rewritten;       /* holds rows that were in a file before; since the lake was opened */
     wr_ice_file *deletes; /* the committed delete file or vector of it, NULL = none */
 } wr_data_file;
@@ -24,6 +25,16 @@ typedef struct wr_sealed {
     wr_ice_file *file;
     wr_run *run;
 } wr_sealed; /* a written data file with its run, both owned */
+
+/* What changes have added since the last commit; sums only when somebody witnesses commits. witness.c */
+typedef struct wr_fresh {
+    uint64_t applied;
+    uint64_t *row_sums; /* of the batch's rows */
+    uint32_t cap;
+    uint64_t rows, sum; /* of files that are written */
+    const wr_schema *schema; /* theirs; a reference */
+    bool unread;
+} wr_fresh;
 
 struct wr_table {
     wr_lake *lake;
@@ -62,6 +73,8 @@ struct wr_table {
     uint32_t nsealed, sealed_cap;
 
     uint64_t anomalies, inserts, updates, deletes;
+
+    wr_fresh fresh;
 
     /* upkeep */
     bool replace;              /* what the next commit does is only to put files in the place of others */
@@ -109,6 +122,7 @@ struct wr_lake {
     int compact_files;
     int64_t next_job_us;       /* monotonic; none is begun before */
     int job_from;              /* table to look at first */
+    wr_lake_witness witness;
     bool unknown;           /* the outcome of a commit is not known: only opening anew tells */
 };
 
@@ -137,6 +151,14 @@ static inline bool wr_file_dead(const wr_data_file *f, uint32_t row) {
 wr_code wr_table_write_rows(wr_table *t, const wr_key_plan *plan, wr_batch *batch, const wr_key *keys,
                             const char *run_path, wr_sealed *ret, wr_err *err);
 char *wr_table_index_dir(const wr_table *t); /* owned; NULL = no memory */
+
+/* witness.c */
+wr_code wr_fresh_room(wr_table *t, uint32_t row, wr_err *err); /* so that this row's sum can be noted */
+void wr_fresh_flushed(wr_table *t);                           /* the batch's live rows are in files, which are marked fresh */
+void wr_fresh_forget(wr_table *t);                            /* what was written since the last commit is gone */
+void wr_fresh_clear(wr_table *t);                             /* it is committed */
+typedef struct wr_written { wr_table *t; wr_ice_file **deletes; int ndeletes; } wr_written; /* a table of a commit, and its new delete files */
+wr_code wr_lake_show(wr_lake *l, uint64_t offset, const wr_written *list, int n, wr_err *err); /* to the witness */
 
 /* open.c */
 /* wr_parquet_read of a data file, wherever it is. @thread any */

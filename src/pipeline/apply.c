@@ -90,7 +90,7 @@ static wr_code set_definition(wr_pipeline *p, member *m, const wr_ddl *d, wr_err
     wr_schema_unref(m->schema);
     m->schema = s;
     m->hides_changes = wr_source_hides_changes(p->source, def);
-    return WR_OK;
+    return p->ledger ? wr_ledger_name(p->ledger, m->id, db, name, err) : WR_OK;
 }
 
 
@@ -211,6 +211,7 @@ static wr_code commit(wr_pipeline *p, wr_err *err) {
     if (p->offset == p->committed_offset && !wr_lake_dirty(p->lake)) return govern(p, false, err);
     WR_TRY(wr_shape_disown(p, err));
     WR_TRY(wr_lake_commit(p->lake, p->offset, &p->pos, p->event_us, err));
+    wr_account_committed(p);
     if (WR_FAULT("pipeline.after_commit")) return wr_fail(err, WR_E_IO, WR_RETRY_SOON, "injected: after commit");
     for (int i = 0; i < p->ntargets; i++)
         if (p->targets[i]->due_begun) {
@@ -228,7 +229,7 @@ static wr_code commit(wr_pipeline *p, wr_err *err) {
     p->committed_event_us = p->event_us;
     p->committed_at_us = wr_now_us();
     pthread_mutex_unlock(&p->lock_mu);
-    WR_TRY(wr_queue_release(p->queue, p->offset, err));
+    WR_TRY(wr_queue_release(p->queue, wr_account_released(p), err));
     return govern(p, false, err);
 }
 
@@ -269,6 +270,9 @@ static wr_code already_loaded(wr_pipeline *p, const member *m, uint64_t offset, 
     return WR_OK;
 }
 
+/* Nothing of it goes to the lake: a load brings it. */
+static wr_code pass(wr_pipeline *p, const wr_queue_record *rec, const wr_change *c) { return wr_ledger_pass(p->ledger, rec->offset, c->op, c->table), WR_OK; }
+
 static wr_code on_change(wr_pipeline *p, const wr_queue_record *rec, wr_err *err) {
     wr_change c;
     wr_rd rd = wr_rd_of(rec->payload.p, rec->payload.n);
@@ -277,15 +281,16 @@ static wr_code on_change(wr_pipeline *p, const wr_queue_record *rec, wr_err *err
     if (!m) return wr_fail(err, WR_E_SCHEMA, WR_RETRY_NO, "queue transaction %" PRIu64 " changes table %u, which no earlier record defines", rec->offset, c.table);
     target *t = m->target;
     p->in_tx = true;
-    if (t->phase == PHASE_WAIT) return WR_OK;
+    wr_ledger_note(p->ledger, WR_CONSUMED, rec->payload);
+    if (t->phase == PHASE_WAIT) return pass(p, rec, &c);
     if (c.schema_version != m->schema->version)
         return wr_fail(err, WR_E_SCHEMA, WR_RETRY_NO, "queue transaction %" PRIu64 ": a row of %s.%s has schema version %u, the table is at %u", rec->offset, m->db, m->name,
                        c.schema_version, m->schema->version);
     bool loaded;
     WR_TRY(already_loaded(p, m, rec->offset, &loaded, err));
-    if (loaded) return WR_OK;
-    if (t->phase == PHASE_LOAD && !wr_table_schema(t->table)->nkey) return WR_OK; /* of the very transaction that asks for the load: read by it, at a position behind */
-    if (t->due && !wr_table_schema(t->table)->nkey) return WR_OK; /* old rows can only be found by all their values, and those are not known: the load brings them */
+    if (loaded) return pass(p, rec, &c);
+    if (t->phase == PHASE_LOAD && !wr_table_schema(t->table)->nkey) return pass(p, rec, &c); /* of the very transaction that asks for the load: read by it, at a position behind */
+    if (t->due && !wr_table_schema(t->table)->nkey) return pass(p, rec, &c); /* old rows can only be found by all their values, and those are not known: the load brings them */
     __atomic_add_fetch(&p->rows_applied, 1, __ATOMIC_RELAXED);
     return wr_shape_change(p, m, t->due || (t->phase == PHASE_REPLAY && !m->exact) ? WR_APPLY_REPLAY : WR_APPLY_STRICT, &c, rec->offset, err);
 }
@@ -454,6 +459,7 @@ static wr_code on_alter(wr_pipeline *p, member *m, const wr_ddl *d, wr_err *err)
 static wr_code leave(wr_pipeline *p, member *m, bool stays, wr_err *err) {
     target *t = m->target;
     WR_TRY(wr_shape_forget_refused(p, m, err));
+    wr_account_leave(p, m);
     bool mirror = p->o.on_drop == WR_ON_DROP_MIRROR && !stays;
     if (t->merged) {
         const char *shard[2] = {m->db, m->name};
@@ -623,6 +629,7 @@ static wr_code on_end(wr_pipeline *p, const wr_queue_record *rec, const wr_pos *
     p->offset = rec->offset;
     p->event_us = rec->event_time_us;
     p->in_tx = false;
+    wr_ledger_end(p->ledger, WR_CONSUMED, rec->offset, rec->event_time_us);
     WR_TRY(wr_pos_copy(&p->pos, rec->pos, err));
     bool now = p->load_wanted;
     WR_TRY(publish_replayed(p, &now, err));
@@ -684,7 +691,7 @@ static wr_code restore_target(wr_pipeline *p, target *t, wr_err *err) {
 wr_code wr_apply_open(wr_pipeline *p, wr_err *err) {
     WR_AUTO char *catalog = wr_path_join(p->home, "catalog.db"), *index = wr_path_join(p->home, "index");
     if (!catalog || !index || !(p->members = wr_u64map_new())) return wr_nomem(err, "pipeline", 256);
-    wr_lake_options lo = {.pipeline = p->o.name, .catalog_path = catalog, .warehouse = p->warehouse, .index_dir = index, .store = p->store, .rest = p->o.rest, .format_version = p->o.format_version, .show_loads = p->o.visible_early};
+    wr_lake_options lo = {.pipeline = p->o.name, .catalog_path = catalog, .warehouse = p->warehouse, .index_dir = index, .store = p->store, .rest = p->o.rest, .format_version = p->o.format_version, .show_loads = p->o.visible_early, .witness = wr_account_witness(p)};
     WR_TRY(wr_lake_open(&lo, p->state, p->engine, &p->lake, err));
     p->load_wanted = p->in_tx = p->tx_has_ddl = false;
     p->peek_offset = 0;
@@ -700,7 +707,7 @@ wr_code wr_apply_open(wr_pipeline *p, wr_err *err) {
     p->committed_event_us = p->event_us;
     pthread_mutex_unlock(&p->lock_mu);
     wr_status_tables(p);
-    return WR_OK;
+    return p->ledger ? wr_ledger_rewind(p->ledger, p->offset, err) : WR_OK;
 }
 
 void wr_apply_close(wr_pipeline *p) {
@@ -772,6 +779,8 @@ static wr_code loop(wr_pipeline *p, wr_queue_reader *r, const wr_pos *until, wr_
             continue;
         }
         WR_TRY(rc);
+        if (rec.kind == WR_REC_CHANGE && WR_FAULT("consume.lose")) continue;
+        if (rec.kind == WR_REC_CHANGE && WR_FAULT("consume.double")) WR_TRY(on_change(p, &rec, err));
         if (rec.kind == WR_REC_CHANGE) WR_TRY(on_change(p, &rec, err));
         else if (rec.kind == WR_REC_DDL) WR_TRY(on_ddl(p, &rec, err));
         else if (rec.kind == WR_REC_STALE) WR_TRY(on_stale(p, &rec, err));

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include "impl.h"
 #include "weir/base/clock.h"
+#include "weir/base/fault.h"
 #include "weir/base/log.h"
 #include "weir/base/mem.h"
 
@@ -12,6 +13,9 @@ static wr_code on_change(void *ctx, const wr_change *c, wr_err *err) {
     wr_buf_clear(&p->enc);
     wr_change_encode(&p->enc, c);
     WR_TRY(wr_buf_check(&p->enc, "change", err));
+    wr_ledger_note(p->ledger, WR_CAPTURED, wr_buf_view(&p->enc));
+    if (WR_FAULT("capture.lose")) return WR_OK;
+    if (WR_FAULT("capture.double")) WR_TRY(wr_queue_append(p->queue, WR_REC_CHANGE, wr_buf_view(&p->enc), err));
     return wr_queue_append(p->queue, WR_REC_CHANGE, wr_buf_view(&p->enc), err);
 }
 
@@ -55,7 +59,9 @@ static wr_code first_table(void *ctx, const wr_ddl *d, wr_err *err) { return on_
 static wr_code end_events(wr_pipeline *p, const wr_pos *pos, wr_err *err) {
     uint64_t offset;
     if (!p->ddl_seq) return WR_OK;
-    WR_TRY(wr_queue_end(p->queue, pos, wr_now_us(), &offset, err));
+    int64_t now_us = wr_now_us();
+    WR_TRY(wr_queue_end(p->queue, pos, now_us, &offset, err));
+    wr_ledger_end(p->ledger, WR_CAPTURED, offset, now_us);
     p->ddl_seq = 0;
     pthread_mutex_lock(&p->lock_mu);
     p->join_offset = offset;
@@ -112,7 +118,9 @@ static wr_code check_patterns(wr_pipeline *p, const wr_pos *last, wr_err *err) {
 static wr_code on_commit(void *ctx, const wr_pos *pos, int64_t event_time_us, wr_err *err) {
     wr_pipeline *p = ctx;
     uint64_t offset;
+    if (WR_FAULT("capture.commit")) return wr_fail(err, WR_E_IO, WR_RETRY_SOON, "injected: end of a captured transaction");
     WR_TRY(wr_queue_end(p->queue, pos, event_time_us, &offset, err));
+    wr_ledger_end(p->ledger, WR_CAPTURED, offset, event_time_us);
     p->ddl_seq = 0;
     if (p->reconnecting) {
         pthread_mutex_lock(&p->lock_mu);
@@ -124,6 +132,7 @@ static wr_code on_commit(void *ctx, const wr_pos *pos, int64_t event_time_us, wr
 }
 
 static wr_code drop_open(wr_pipeline *p, wr_err *err) {
+    wr_ledger_abort(p->ledger, WR_CAPTURED);
     WR_TRY(wr_queue_abort(p->queue, err));
     if (p->ddl_seq) WR_TRY(wr_state_schema_truncate(p->state, wr_queue_next_offset(p->queue) - 1, err));
     p->ddl_seq = 0;
@@ -238,12 +247,14 @@ static void *capture_main(void *arg) {
 static wr_code begin(wr_pipeline *p, wr_err *err) {
     wr_pos pos = {0};
     uint32_t max;
-    uint64_t offset;
+    uint64_t offset = 0;
+    int64_t now_us = wr_now_us();
     wr_code rc = remember_patterns(p, err);
     if (rc == WR_OK) rc = wr_state_schema_max_table(p->state, &max, err);
     if (rc == WR_OK) rc = wr_source_begin(p->source, max + 1, &pos, err);
     if (rc == WR_OK) rc = wr_source_each_table(p->source, first_table, p, err);
-    if (rc == WR_OK) rc = wr_queue_end(p->queue, &pos, wr_now_us(), &offset, err);
+    if (rc == WR_OK) rc = wr_queue_end(p->queue, &pos, now_us, &offset, err);
+    if (rc == WR_OK) wr_ledger_end(p->ledger, WR_CAPTURED, offset, now_us);
     p->ddl_seq = 0;
     if (rc == WR_OK) rc = wr_queue_sync(p->queue, err);
     wr_pos_clear(&pos);

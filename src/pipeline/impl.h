@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include "weir/base/map.h"
 #include "weir/io.h"
+#include "weir/ledger.h"
 #include "weir/pipeline.h"
 #include "weir/state.h"
 
@@ -62,6 +63,7 @@ typedef struct target {
     wr_pos due_pos;            /* the end of the transaction before the first cause; "" = an earlier run's */
     bool due_begun;            /* its load begins with the next commit: then the state forgets */
     int64_t next_load_us;      /* monotonic; no load because of `due` before this */
+    bool uneven;               /* some of what it has taken since the last commit is not in the ledger as its own */
     bool reread;               /* opened with rows that must be read again: before anything is applied */
 } target;
 
@@ -76,6 +78,7 @@ struct wr_pipeline {
     wr_source *source;
     wr_routes *routes;
     wr_rules *rules;
+    wr_ledger *ledger;         /* NULL until the lake is open */
     _Atomic bool stop;         /* asked to end */
 
     /* applying thread */
@@ -127,6 +130,9 @@ struct wr_pipeline {
     char *tables_json;         /* of the last commit or phase change; owned */
     pthread_t status_thread;
     bool status_started, status_stop;
+    pthread_t account_thread;
+    bool account_started, account_stop;
+    uint64_t account_from;     /* queue offset at which this run began */
 };
 
 /* capture.c */
@@ -180,6 +186,17 @@ wr_code wr_decide_drop(wr_pipeline *p, const char *db, const char *name, bool mi
 wr_code wr_decide_stale(wr_pipeline *p, const char *db, const char *name, wr_slice why, wr_err *err);
 wr_code wr_decisions_open(wr_pipeline *p, wr_err *err);
 void wr_decisions_close(wr_pipeline *p);
+
+/* account.c */
+wr_queue_tap wr_account_tap(wr_pipeline *p);
+wr_lake_witness wr_account_witness(wr_pipeline *p);
+wr_code wr_account_open(wr_pipeline *p, uint64_t queue_last, wr_err *err);
+wr_code wr_account_start(wr_pipeline *p, wr_err *err);
+void wr_account_stop(wr_pipeline *p, bool to_the_end);
+void wr_account_close(wr_pipeline *p);
+void wr_account_committed(wr_pipeline *p);       /* applying thread, as the next three */
+void wr_account_leave(wr_pipeline *p, member *m); /* before its target forgets it */
+uint64_t wr_account_released(wr_pipeline *p);     /* what may leave the queue */
 
 /* status.c */
 wr_code wr_status_start(wr_pipeline *p, wr_err *err);

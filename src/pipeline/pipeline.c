@@ -77,7 +77,8 @@ wr_code wr_pipeline_open(const wr_pipeline_options *o, wr_pipeline **ret, wr_err
     if (rc == WR_OK) rc = check_pipeline(p, err);
     if (rc == WR_OK) rc = check_identity(p, err);
     if (rc == WR_OK) rc = wr_decisions_open(p, err);
-    if (rc == WR_OK) rc = wr_queue_open(queue, &o->queue, &p->queue, err);
+    p->o.queue.tap = wr_account_tap(p);
+    if (rc == WR_OK) rc = wr_queue_open(queue, &p->o.queue, &p->queue, err);
     if (rc == WR_OK) rc = wr_engine_open(NULL, &p->engine, err);
     if (rc == WR_OK) rc = wr_pipeline_store(o, &p->store, err);
     if (rc == WR_OK && o->transform.nrules) rc = wr_rules_new(p->engine, &o->transform, &p->rules, err);
@@ -148,6 +149,7 @@ void wr_pipeline_close(wr_pipeline *p) {
     if (!p) return;
     wr_apply_close(p);
     wr_queue_close(p->queue);
+    wr_account_close(p);
     wr_source_close(p->source);
     wr_state_close(p->state);
     wr_rules_free(p->rules);
@@ -182,7 +184,7 @@ static wr_code reconcile(wr_pipeline *p, wr_pos *ret_last, wr_err *err) {
         wr_fail(err, WR_E_CONFLICT, WR_RETRY_NO, "the lake holds transactions up to %" PRIu64 ", but the queue in %s/queue ends at %" PRIu64 ": the queue was lost or replaced", lake_offset, p->home, last);
         return wr_err_cure(err, "restore the queue folder; or move %s and the warehouse away and load everything again", p->home);
     }
-    return WR_OK;
+    return wr_account_open(p, last, err);
 }
 
 static void set_state(wr_pipeline *p, const char *state) {
@@ -246,6 +248,7 @@ wr_code wr_pipeline_run(wr_pipeline *p, wr_run_mode mode, wr_err *err) {
         if (rc == WR_OK) rc = wr_capture_restore(p, off, err);
     }
     if (rc == WR_OK && !last.file[0]) rc = preflight(p, err);
+    if (rc == WR_OK) rc = wr_account_start(p, err);
     if (rc == WR_OK) rc = wr_capture_start(p, &last, err);
     wr_pos_clear(&last);
     if (rc == WR_OK) {
@@ -258,6 +261,7 @@ wr_code wr_pipeline_run(wr_pipeline *p, wr_run_mode mode, wr_err *err) {
     pthread_cond_broadcast(&p->wake);
     pthread_mutex_unlock(&p->lock_mu);
     wr_capture_join(p);
+    wr_account_stop(p, rc == WR_OK && mode == WR_RUN_UNTIL_CURRENT);
     pthread_mutex_lock(&p->lock_mu);
     if (rc != WR_OK) p->apply_err = *err;
     p->run_state = rc == WR_OK ? "stopped" : "failed";

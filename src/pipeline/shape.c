@@ -130,7 +130,7 @@ static wr_code settle(wr_pipeline *p, member *m, const struct gathered *g, wr_sl
     bool was = before && before->fate == WR_FATE_PASS, is = after && after->fate == WR_FATE_PASS;
     if (before && before->fate == WR_FATE_REFUSED) WR_TRY(take_back(p, m, source_before, g->offset, err));
     if (after && after->fate == WR_FATE_REFUSED) WR_TRY(refuse(p, m, source_after, after, g->offset, g->offset, err));
-    if (!was && !is) return WR_OK;
+    if (!was && !is) return wr_ledger_pass(p->ledger, g->offset, g->op, m->id), WR_OK;
     return apply(p, m, g->offset, (wr_apply_mode)g->mode, was && is ? WR_OP_UPDATE : is ? WR_OP_INSERT : WR_OP_DELETE, was ? before->row : (wr_slice){0}, is ? after->row : (wr_slice){0}, err);
 }
 

@@ -138,6 +138,7 @@ static char *render(wr_pipeline *p) {
     add_u64(load, "rows", s.rows_loaded), add_u64(load, "rows_estimated", s.rows_estimated);
     cJSON_AddNumberToObject(o, "lag_ms", (double)(s.lag_us / 1000));
     cJSON_AddNumberToObject(o, "lag_transactions", (double)(qs.last_offset - s.queue_committed));
+    add_u64(o, "ledger_alarms", wr_ledger_alarms(__atomic_load_n(&p->ledger, __ATOMIC_ACQUIRE)));
     add_u64(o, "rows_applied", s.rows_applied), add_u64(o, "anomalies", s.anomalies);
     pthread_mutex_lock(&p->lock_mu);
     add_u64(o, "dead_letters", p->dead_letter_rows);

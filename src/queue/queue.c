@@ -387,6 +387,8 @@ static void queue_free(wr_queue *q) {
     for (int i = 0; i < q->nspares; i++) wr_free(q->spares[i]);
     wr_buf_free(&q->end_buf);
     pos_state_free(&q->last);
+    pos_state_free(&q->tap.pos);
+    wr_buf_free(&q->tap.whole);
     wr_pos_clear(&q->written_pos);
     wr_free(q->pack);
     wr_free(q->lz4_state);

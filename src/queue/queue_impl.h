@@ -62,6 +62,8 @@ struct wr_queue {
     block *free_blocks[4];
     int nfree;
 
+    struct { wr_buf whole; pos_state pos; bool open; } tap; /* writer's: a record in pieces, positions, and whether changes wait for their end */
+
     segment **segs;         /* in order; the last is the active one */
     size_t nsegs, segs_cap;
     wr_file *active;        /* the active segment's; used by the writer, or by abort while !writing */

@@ -141,6 +141,46 @@ static wr_code write_bytes(wr_queue *q, uint64_t at, wr_slice bytes, wr_err *err
     return WR_OK;
 }
 
+static wr_code tap_record(wr_queue *q, uint8_t tag, wr_slice body, uint64_t *offset, wr_err *err) {
+    if ((tag & REC_KIND) == REC_END) {
+        WR_TRY(end_decode(&q->tap.pos, body, err));
+        q->tap.open = false;
+        q->opts.tap.end(q->opts.tap.ctx, (*offset)++, q->tap.pos.time_us);
+        return WR_OK;
+    }
+    q->tap.open = true;
+    if ((tag & REC_KIND) != WR_REC_CHANGE) return WR_OK;
+    if (tag & REC_MORE || q->tap.whole.n) {
+        wr_buf_put(&q->tap.whole, body.p, body.n);
+        WR_TRY(wr_buf_check(&q->tap.whole, "queue record", err));
+        if (tag & REC_MORE) return WR_OK;
+        body = wr_buf_view(&q->tap.whole);
+    }
+    q->opts.tap.change(q->opts.tap.ctx, body);
+    wr_buf_clear(&q->tap.whole);
+    return WR_OK;
+}
+
+static void show(wr_queue *q, const block *b) {
+    if (!q->opts.tap.change) return;
+    if (b->flags & BLOCK_FIRST && q->tap.open) { /* what came before was aborted */
+        q->opts.tap.abort(q->opts.tap.ctx);
+        wr_buf_clear(&q->tap.whole);
+    }
+    q->tap.pos.base = false;
+    wr_err err = WR_ERR_INIT;
+    wr_rd rd = wr_rd_of(b->data + BLOCK_HDR, b->n);
+    uint64_t offset = b->first;
+    uint8_t tag;
+    wr_slice body;
+    while (wr_rd_left(&rd) && rec_next(&rd, &tag, &body))
+        if (tap_record(q, tag, body, &offset, &err) != WR_OK) {
+            wr_buf_clear(&q->tap.whole);
+            q->opts.tap.failed(q->opts.tap.ctx, &err);
+            return;
+        }
+}
+
 /* The next sealed block. Lock held; let go meanwhile. On failure everything is as before, whatever may be in the file
  * behind the last block: the same bytes are written there next time. */
 static wr_code write_next(wr_queue *q, wr_err *err) {
@@ -162,6 +202,7 @@ static wr_code write_next(wr_queue *q, wr_err *err) {
         rc = wr_pos_decode(&rd, &pos, err);
     }
     if (rc == WR_OK) rc = write_bytes(q, at, bytes, err);
+    if (rc == WR_OK) show(q, b);
     pthread_mutex_lock(&q->lock);
     q->writing = false;
     if (rc != WR_OK) {

@@ -98,6 +98,20 @@ class Weir:
     def sql(self, query):
         return self.run("sql", query).out
 
+    def ledger(self, *args):
+        """-> (lines of minutes, alarms, totals)"""
+        found = [json.loads(line) for line in self.run("ledger", "--json", *args, status=(0, 1)).out.splitlines()]
+        return [x for x in found if "minute" in x and "captured" in x], [x for x in found if "alarm" in x], found[-1]
+
+    def assert_accounted(self):
+        """after whatever a test did: every change that was counted as captured passed every other point too, and nothing is an alarm"""
+        if self.proc or not (self.home / "ledger.db").exists():
+            return
+        lines, alarms, _ = self.ledger()
+        assert not alarms, f"the ledger: {alarms}"
+        for x in lines:
+            assert x["captured"] == x["queued"] >= x["consumed"] >= x["passed"] + x["written"], f"the ledger: {x}"
+
     # ---- the live sync
     def start(self):
         assert not self.proc, "a sync is already running"

@@ -89,6 +89,7 @@ def make_weir(tmp_path):
     yield make
     for w in made:
         w.kill()
+        w.assert_accounted()
         backend.release(w.home)
 
 

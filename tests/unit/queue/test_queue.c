@@ -372,6 +372,60 @@ static void a_failed_allocation_is_reported_and_the_call_can_be_repeated(void **
     drop_dir(dir);
 }
 
+typedef struct shown { uint64_t sum, open, ended; int aborts, failed; int64_t last_us; } shown; /* sum: of whole transactions, in order */
+static void shown_change(void *ctx, wr_slice payload) {
+    shown *s = ctx;
+    uint64_t h = payload.n;
+    for (size_t i = 0; i < payload.n; i++) h = h * 31 + payload.p[i];
+    s->open = mix(s->open ^ h);
+}
+static void shown_end(void *ctx, uint64_t offset, int64_t us) {
+    shown *s = ctx;
+    assert_int_equal(offset, s->ended + 1);
+    s->ended = offset, s->last_us = us, s->sum = mix(s->sum ^ s->open), s->open = 0;
+}
+static void shown_abort(void *ctx) { ((shown *)ctx)->aborts++, ((shown *)ctx)->open = 0; }
+static void shown_failed(void *ctx, const wr_err *err) { (void)err, ((shown *)ctx)->failed++; }
+
+/* What a tap sees of the bytes is what a reader reads of them, whatever was aborted in between and however long the records are. */
+static void a_tap_sees_what_a_reader_reads(void **state) {
+    const shape shapes[] = {small, large, {.records_max = 3, .payload_max = 40000}, {.records_max = 4, .payload_max = 8, .gtid_bytes = 5000}};
+    int aborts = 0;
+    for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++) {
+        wr_err err = WR_ERR_INIT;
+        shown tap = {0}, read = {0};
+        wr_queue_options o = tiny;
+        o.tap = (wr_queue_tap){&tap, shown_change, shown_end, shown_abort, shown_failed};
+        char *dir = temp_dir_fast();
+        wr_queue *q = open_queue(dir, &o);
+        for (int i = 0; i < 300; i++) {
+            if (i % 3 == 0) {
+                OK(append_records(q, shapes[k], (uint64_t)i + 9000, &err));
+                if (i % 2) OK(append_records(q, large, (uint64_t)i + 9000, &err));
+                OK(wr_queue_abort(q, &err));
+            }
+            OK(produce(q, shapes[k], &err));
+        }
+        wr_queue_reader *r;
+        wr_queue_record rec;
+        OK(wr_queue_reader_new(q, 0, &r, &err));
+        do {
+            OK(wr_queue_read(r, 20000, &rec, &err));
+            if (rec.kind == WR_REC_CHANGE) shown_change(&read, rec.payload);
+            else if (!rec.kind) shown_end(&read, rec.offset, rec.event_time_us);
+        } while (rec.kind || rec.offset < 300);
+        wr_queue_reader_free(r);
+        wr_queue_close(q);
+        assert_int_equal(tap.ended, 300);
+        assert_int_equal(tap.sum, read.sum);
+        assert_int_equal(tap.last_us, read.last_us);
+        assert_int_equal(tap.failed, 0);
+        aborts += tap.aborts;
+        drop_dir(dir);
+    }
+    assert_true(aborts > 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_new_queue_is_empty_and_has_no_position),
@@ -386,6 +440,7 @@ int main(void) {
         cmocka_unit_test(stop_wakes_readers_and_lets_them_finish_what_is_durable),
         cmocka_unit_test(wrong_arguments_are_refused_and_change_nothing),
         cmocka_unit_test(a_failed_allocation_is_reported_and_the_call_can_be_repeated),
+        cmocka_unit_test(a_tap_sees_what_a_reader_reads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

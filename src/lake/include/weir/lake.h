@@ -33,6 +33,27 @@ typedef struct wr_rest_options { /* of an Iceberg REST catalog; NULL = not said 
     int stall_timeout_ms;          /* 30,000 */
 } wr_rest_options;
 
+/* What a commit adds to one table by changes, told before it is made so that it can be read back after it. Files of loads and of upkeep are not in it. */
+typedef struct wr_addition_file {
+    const char *path;
+    uint64_t rows;          /* of a file of deletes: rows that it marks; else 0 */
+    const char *referenced; /* the data file they are in; NULL = a data file */
+    int64_t at, bytes;      /* a deletion vector's place in its file, -1 = a file of positions */
+} wr_addition_file;
+typedef struct wr_addition {
+    uint32_t table;
+    const char *ns, *name;
+    const wr_schema *schema; /* of the rows */
+    uint64_t applied;        /* calls of wr_table_apply since the last commit */
+    uint64_t rows, sum;      /* of the data files together: rows, and wr_hash64(row, 0) of each, added up */
+    bool unread;             /* what is in the files is not known: some were made anew within this commit */
+    const wr_addition_file *files; int nfiles;
+} wr_addition;
+typedef struct wr_lake_witness {
+    wr_code (*before)(void *ctx, uint64_t offset, const wr_addition *list, int n, wr_err *err); /* NULL = nobody. An error ends the commit before it has begun */
+    void *ctx;
+} wr_lake_witness;
+
 typedef struct wr_lake_options { /* zero means default */
     const char *pipeline;      /* name, kept in table properties */
     const char *catalog_path;  /* SQLite file with the JDBC catalog schema V1; catalog name "weir" */
@@ -52,6 +73,7 @@ typedef struct wr_lake_options { /* zero means default */
     int snapshots_min;         /* 300 */
     int snapshots_max;         /* 900 */
     int64_t snapshot_age_us;   /* 1 h */
+    wr_lake_witness witness;
 } wr_lake_options;
 
 /* Opens or creates catalog and folders; loads every table that belongs to the pipeline (lazily where it can). Removes files that the
@@ -146,6 +168,9 @@ typedef wr_code wr_orphan_sink(void *ctx, const char *uri, uint64_t bytes, int64
 wr_code wr_lake_orphans(wr_lake *l, int64_t age_us, wr_orphan_sink *fn, void *ctx, wr_err *err);
 bool wr_lake_dirty(const wr_lake *l);         /* something would be written */
 uint64_t wr_lake_pending_bytes(const wr_lake *l);
+
+/* Reads what an addition (its schema, rows, sum and files) says was written. *ret_same false: why says what was found instead. WR_E_NOTFOUND: a file is not there. @thread any */
+wr_code wr_lake_read_back(wr_engine *e, wr_store *store, const wr_addition *a, bool *ret_same, char why[256], wr_err *err);
 
 /* ------------------------------------------------------------------ looking at it */
 /* What the lake did to keep a table small and quick. Kept in the table, so that anybody can look at it. */

@@ -23,6 +23,15 @@ typedef enum wr_queue_codec {
     WR_QUEUE_PLAIN,
 } wr_queue_codec;
 
+/* Sees what has just been written to the segment file, decoded from the very bytes. @thread the queue's writer; must not call the queue */
+typedef struct wr_queue_tap {
+    void *ctx;
+    void (*change)(void *ctx, wr_slice payload);
+    void (*end)(void *ctx, uint64_t offset, int64_t event_time_us); /* the changes before it belong to this transaction */
+    void (*abort)(void *ctx);                                      /* the changes since the last end do not count */
+    void (*failed)(void *ctx, const wr_err *err);                   /* memory is out: some of it could not be looked at */
+} wr_queue_tap;
+
 typedef struct wr_queue_options { /* zero means default */
     uint64_t segment_bytes;  /* 128 MiB; at most max_bytes / 4, since only whole segments can be released */
     uint64_t max_bytes;      /* 16 GiB: above it `end` waits for release; one transaction may be larger */
@@ -31,6 +40,7 @@ typedef struct wr_queue_options { /* zero means default */
     uint32_t sync_every_us;  /* 5000: group commit: the sync that makes a transaction durable begins at most this long after its
                               * end, and at once when there was none for this long */
     wr_queue_codec codec;
+    wr_queue_tap tap;        /* change NULL: nobody looks */
 } wr_queue_options;
 
 typedef enum wr_record_kind { WR_REC_CHANGE = 1, WR_REC_DDL = 2, WR_REC_STALE = 3 /* u32 table, slice why: it changed without row events */ } wr_record_kind;

@@ -1,0 +1,182 @@
+"""The ledger: what it counts, and what it says when something is lost on the way. That nothing is an alarm where nothing is wrong is asserted after every test of
+the whole suite (Weir.assert_accounted)."""
+import os
+import re
+import threading
+import time
+from contextlib import contextmanager
+
+import pytest
+
+WAIT = 60
+
+
+@contextmanager
+def fault(spec):
+    """of every Weir that is started inside"""
+    os.environ["WEIR_FAULT"] = spec
+    try:
+        yield
+    finally:
+        del os.environ["WEIR_FAULT"]
+
+
+@pytest.fixture
+def tables(server, db):
+    server.sql("CREATE TABLE orders (id INT PRIMARY KEY, v INT, s VARCHAR(100))", "CREATE TABLE notes (a INT, b VARCHAR(20))", db=db)
+
+
+@pytest.fixture
+def damaged(weir):
+    """a pipeline whose ledger must hold alarms in the end"""
+    weir.assert_accounted = lambda: None
+    return weir
+
+
+def alarms_of(weir, want=1, seconds=WAIT):
+    """-> alarms, once there are as many"""
+    began = time.monotonic()
+    while True:
+        found = weir.ledger()[1]
+        if len(found) >= want:
+            return found
+        assert time.monotonic() - began < seconds, f"no alarm in {seconds} s: {found}\n{weir.log_text()}"
+        time.sleep(0.2)
+
+
+def totals(weir, table):
+    lines = [x for x in weir.ledger()[0] if x["table"] == table]
+    return {k: sum(x[k] for x in lines) for k in ("captured", "queued", "consumed", "passed", "written", "inserts", "updates", "deletes")}
+
+
+def test_every_change_is_counted_at_every_point(server, db, weir, tables):
+    weir.catch_up()
+    server.sql("INSERT INTO orders SELECT seq, seq, 'x' FROM seq_1_to_500" if server.flavor == "mariadb" else
+               "INSERT INTO orders WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 500) SELECT i, i, 'x' FROM n",
+               "UPDATE orders SET v = v + 1 WHERE id <= 200", "UPDATE orders SET id = id + 1000 WHERE id <= 10", "DELETE FROM orders WHERE id BETWEEN 100 AND 150",
+               "INSERT INTO notes VALUES (1, 'x'), (1, 'x'), (NULL, NULL)", "DELETE FROM notes WHERE a = 1 LIMIT 1", db=db)
+    weir.catch_up()
+    assert totals(weir, f"{db}.orders") == {"captured": 761, "queued": 761, "consumed": 761, "passed": 0, "written": 761, "inserts": 500, "updates": 210, "deletes": 51}
+    assert totals(weir, f"{db}.notes") == {"captured": 4, "queued": 4, "consumed": 4, "passed": 0, "written": 4, "inserts": 3, "updates": 0, "deletes": 1}
+    x = weir.ledger()[0][0]["delay_ms"]
+    assert 0 <= x["captured"]["mean"] <= x["queued"]["mean"] + 1 and x["written"]["max"] < 60_000
+    weir.run("ledger").says(r"761 .* 100\.00 %", "alarms +none", rf"#  {db}\.orders")
+    weir.run("ledger", f"{db}.orders").says(r"\d\d:\d\d +761 +761 +761 +0 +761 +100")
+    weir.run("ledger", "--from", "1h", "--prometheus").says(rf'weir_ledger_changes\{{pipeline="test",table="{db}\.orders",point="written"\}} 761', r"weir_ledger_alarms\{.*\} 0")
+    weir.run("ledger", "--to", "2020-01-01").says("no row was changed")
+    weir.run("ledger", "--from", "yesterday", status=2).says("takes a time like")
+    weir.run("ledger", f"{db}.none").says("no row was changed")
+
+
+def test_a_ledger_that_is_not_there_yet_says_what_to_do(weir, tables):
+    weir.run("ledger", status=1).says("no ledger", "weir sync")
+
+
+def test_what_rules_keep_out_and_loads_bring_is_passed(server, db, make_weir, tables):
+    weir = make_weir(server, [rf"{db}\..*"], config={"transform": {"rules": [{"table": rf"{db}\.orders", "filter": "v < 100"}]}})
+    weir.catch_up()
+    server.sql(*[f"INSERT INTO orders VALUES ({i}, {i * 10}, 'x')" for i in range(20)], db=db)
+    weir.catch_up()
+    assert {k: v for k, v in totals(weir, f"{db}.orders").items() if v} == {"captured": 20, "queued": 20, "consumed": 20, "passed": 10, "written": 10, "inserts": 20}
+
+
+HARM = {
+    "capture.lose": ("captured-queued", "1 inserts are missing"), "capture.double": ("captured-queued", "1 inserts are too many"),
+    "consume.lose": ("queued-consumed", "1 inserts are missing"), "consume.double": ("queued-consumed", "1 inserts are too many"),
+}
+
+
+@pytest.mark.parametrize("point", HARM)
+def test_a_change_lost_or_doubled_on_the_way_is_named_within_a_minute(server, db, damaged, tables, point):
+    hop, text = HARM[point]
+    damaged.catch_up()
+    stop = threading.Event()
+
+    def write():
+        for i in range(100_000):
+            if stop.is_set():
+                return
+            server.sql("INSERT INTO orders VALUES " + ",".join(f"({i * 50 + k}, {k}, 'x')" for k in range(50)), "INSERT INTO notes VALUES (1, 'y')", db=db)
+            time.sleep(0.1)
+    writer = threading.Thread(target=write)
+    with fault(f"{point}:120:fail"):
+        damaged.start()
+    writer.start()
+    try:
+        began = time.monotonic()
+        found = alarms_of(damaged)
+        seconds = time.monotonic() - began
+    finally:
+        stop.set()
+        writer.join()
+    assert seconds < 60
+    first = [a for a in found if a["alarm"] == hop]
+    assert first and first[0]["table"] == f"{db}.orders" and text in first[0]["text"], found
+    assert re.match(time.strftime("%Y-%m-%dT", time.gmtime()), first[0]["minute"])
+    damaged.run("ledger", status=1).says(hop, f"{db}.orders")
+    time.sleep(1)      # status.json is written four times a second
+    assert damaged.status()["ledger_alarms"] >= 1
+    damaged.run("status").says("weir ledger tells which")
+    damaged.stop()
+
+
+@pytest.mark.parametrize("damage", ["bit", "cut", "gone"])
+@pytest.mark.local_lake("the file is damaged where it lies")
+def test_what_the_lake_does_not_hold_after_its_commit_is_named(server, db, damaged, tables, damage):
+    damaged.catch_up()
+    before = set(damaged.home.rglob("*.parquet"))
+    with fault("ledger.read:1:stall=4000"):
+        damaged.start()
+    server.sql("INSERT INTO orders VALUES " + ",".join(f"({i}, {i * 7919 % 1000}, '{'%x' % (i * 2654435761 % 2**32)}')" for i in range(3000)), db=db)
+    damaged.wait()
+    [file] = set(damaged.home.rglob("*.parquet")) - before
+    if damage == "gone":
+        file.unlink()
+    else:
+        data = bytearray(file.read_bytes())
+        if damage == "bit":
+            data[len(data) // 3] ^= 4
+        else:
+            del data[-100:]
+        file.write_bytes(data)
+    [alarm] = alarms_of(damaged)
+    assert alarm["alarm"] == "consumed-written" and alarm["table"] == f"{db}.orders", alarm
+    damaged.stop()
+
+
+def test_a_source_of_which_nothing_is_captured_is_no_idle_source(server, db, damaged, tables):
+    damaged.catch_up()
+    with fault("capture.commit:3:stall=300000"):
+        damaged.start()
+    began = time.monotonic()
+    while not damaged.ledger()[1]:
+        server.sql("INSERT INTO notes VALUES (1, 'z')", db=db)
+        time.sleep(1)
+        assert time.monotonic() - began < 120, damaged.log_text()
+    [alarm] = damaged.ledger()[1]
+    assert alarm["alarm"] == "source-captured" and "for " in alarm["text"], alarm
+    damaged.kill()
+    damaged.catch_up()
+    assert totals(damaged, f"{db}.notes")["captured"] == totals(damaged, f"{db}.notes")["written"] > 30
+
+
+def test_an_idle_source_is_no_alarm(server, db, weir, tables):
+    weir.start()
+    weir.wait()
+    time.sleep(50)
+    assert weir.ledger()[1] == []
+    weir.run("ledger").says("source +idle")
+    weir.stop()
+
+
+def test_kills_at_every_moment_leave_the_counts_exact(server, db, weir, tables):
+    weir.catch_up()
+    n = 0
+    for point in ("pipeline.after_commit", "lake.before_commit", "ledger.read", "capture.commit"):
+        for nth in (1, 2, 4):
+            server.sql(*[f"INSERT INTO orders VALUES ({n + i}, 1, 'k')" for i in range(40)], f"UPDATE orders SET v = v + 1 WHERE id >= {n}", db=db)
+            n += 40
+            weir.catch_up_and_die(f"{point}:{nth}")
+    weir.catch_up()
+    t = totals(weir, f"{db}.orders")
+    assert t["captured"] == t["queued"] == t["consumed"] == t["written"] == 2 * n, t
