@@ -42,7 +42,8 @@ typedef struct report {
 static void minute_text(int64_t minute, char buf[32]) { wr_iso_time(minute * MINUTE_US, buf)[16] = 0; }
 
 static uint64_t accounted(const uint64_t rows[WR_POINTS]) { return rows[WR_WRITTEN] + rows[WR_PASSED]; }
-static double percent(const uint64_t rows[WR_POINTS]) { return rows[WR_CAPTURED] ? 100.0 * (double)accounted(rows) / (double)rows[WR_CAPTURED] : 100; }
+/* What was captured in the last second may not be in the file yet, although it is in the lake. */
+static double percent(const uint64_t rows[WR_POINTS]) { return accounted(rows) < rows[WR_CAPTURED] ? 100.0 * (double)accounted(rows) / (double)rows[WR_CAPTURED] : 100; }
 
 static cJSON *line_json(const wr_ledger_line *l) {
     char iso[32], full[600];

@@ -27,16 +27,17 @@ static bool grow(wr_tally *t, size_t want) {
 bool wr_tally_reserve(wr_tally *t, size_t more) { return grow(t, t->n + more); }
 
 wr_cell *wr_tally_at(wr_tally *t, uint64_t key) {
-    if (t->cap && t->cells[t->last].key == key) return &t->cells[t->last];
+    size_t *last = &t->last[wr_cell_op(key) & 3];
+    if (t->cap && t->cells[*last].key == key) return &t->cells[*last];
     if (t->cap) {
         size_t i = slot_of(t, key);
-        if (t->cells[i].key) return t->last = i, &t->cells[i];
+        if (t->cells[i].key) return *last = i, &t->cells[i];
     }
     if (!grow(t, t->n + 1)) return NULL;
     size_t i = slot_of(t, key);
     t->cells[i].key = key;
     t->n++;
-    return t->last = i, &t->cells[i];
+    return *last = i, &t->cells[i];
 }
 
 const wr_cell *wr_tally_get(const wr_tally *t, uint64_t key) {
@@ -68,7 +69,7 @@ bool wr_tally_merge(wr_tally *t, const wr_tally *from) {
 void wr_tally_clear(wr_tally *t) {
     if (t->cap > KEPT_CELLS) wr_tally_free(t);
     else if (t->n) memset(t->cells, 0, t->cap * sizeof *t->cells);
-    t->n = t->last = 0;
+    t->n = 0;
 }
 
 void wr_tally_free(wr_tally *t) {

@@ -25,7 +25,7 @@ static inline int64_t wr_cell_minute(uint64_t key) { return (int64_t)(key & 0xff
 typedef struct wr_tally {
     wr_cell *cells; /* a power of two, or none */
     size_t n, cap;
-    size_t last;    /* where the last one was found */
+    size_t last[4]; /* where the last one of each operation was found */
 } wr_tally;
 
 wr_cell *wr_tally_at(wr_tally *t, uint64_t key);             /* made when it is not there; NULL = no memory. Valid until the next new one */

@@ -1,6 +1,7 @@
 /* The ledger of a pipeline: what is counted where, and a thread that compares, reads back what was committed, and looks whether anything moves. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include "impl.h"
 #include "weir/base/clock.h"
 #include "weir/base/fault.h"
@@ -258,6 +259,7 @@ static void *account_main(void *arg) {
     wr_pipeline *p = arg;
     moves m = {0};
     char last[1024] = "";
+    setpriority(PRIO_PROCESS, 0, 10); /* of this thread: it takes what the others leave */
     while (!account_pause(p)) {
         wr_err err = WR_ERR_INIT;
         if (account_round(p, &m, &err) != WR_OK && strcmp(last, err.msg)) wr_log(WR_LOG_WARN, "%s", err.msg), snprintf(last, sizeof last, "%s", err.msg);

@@ -88,8 +88,7 @@ def make_weir(tmp_path):
         return w
     yield make
     for w in made:
-        w.kill()
-        w.assert_accounted()
+        w.assert_accounted(killed=w.kill())
         backend.release(w.home)
 
 
