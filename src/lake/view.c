@@ -17,15 +17,20 @@ struct wr_lake_view {
     wr_sql_table *tables;
     wr_table_health *health;
     wr_upkeep **upkeep; /* [n] what health points at */
+    wr_lake_point *points;
     int n, cap;
     bool listed;
+    char *pipeline;
+    uint64_t offset; /* the pipeline's progress */
+    wr_pos pos;
 };
 
 wr_code wr_lake_view_open(const wr_lake_view_options *o, wr_lake_view **ret_view, wr_err *err) {
     wr_lake_view *v = wr_calloc(1, sizeof *v);
     if (!v) return wr_nomem(err, "lake view", sizeof *v);
     v->store = o->store;
-    wr_code rc = wr_ice_catalog_open(&(wr_ice_catalog_options){.path = o->catalog_path, .read_only = true, .store = o->store, .rest = o->rest}, &v->catalog, err);
+    if (o->pipeline && !(v->pipeline = wr_strdup(o->pipeline))) return wr_lake_view_close(v), wr_nomem(err, "lake view", 64);
+    wr_code rc = wr_ice_catalog_open(&(wr_ice_catalog_options){.path = o->catalog_path, .read_only = true, .progress = o->pipeline != NULL, .store = o->store, .rest = o->rest}, &v->catalog, err);
     if (rc == WR_OK) rc = wr_engine_open(NULL, &v->engine, err);
     if (rc != WR_OK) return wr_lake_view_close(v), rc;
     *ret_view = v;
@@ -43,14 +48,15 @@ static void free_table(wr_sql_table *t) {
 }
 
 static void clear(wr_lake_view *v) {
-    for (int i = 0; i < v->n; i++) free_table(&v->tables[i]), wr_free(v->upkeep[i]);
+    for (int i = 0; i < v->n; i++) free_table(&v->tables[i]), wr_free(v->upkeep[i]), wr_pos_clear(&v->points[i].pos);
     v->n = 0;
+    wr_pos_clear(&v->pos);
 }
 
 void wr_lake_view_close(wr_lake_view *v) {
     if (!v) return;
     clear(v);
-    wr_free(v->tables), wr_free(v->health), wr_free(v->upkeep);
+    wr_free(v->tables), wr_free(v->health), wr_free(v->upkeep), wr_free(v->points), wr_free(v->pipeline);
     wr_engine_close(v->engine);
     wr_ice_catalog_close(v->catalog);
     wr_free(v);
@@ -173,8 +179,10 @@ static wr_code more_room(wr_lake_view *v, wr_err *err) {
     wr_table_health *h = t ? wr_realloc(v->health, (size_t)cap * sizeof *h) : NULL;
     if (h) v->health = h;
     wr_upkeep **u = h ? wr_realloc(v->upkeep, (size_t)cap * sizeof *u) : NULL;
-    if (!u) return wr_nomem(err, "table list", (size_t)cap * sizeof *h);
-    v->upkeep = u, v->cap = cap;
+    if (u) v->upkeep = u;
+    wr_lake_point *p = u ? wr_realloc(v->points, (size_t)cap * sizeof *p) : NULL;
+    if (!p) return wr_nomem(err, "table list", (size_t)cap * sizeof *h);
+    v->points = p, v->cap = cap;
     return WR_OK;
 }
 
@@ -200,6 +208,30 @@ static wr_code read_table(wr_lake_view *v, const wr_ice_table *ice, const char *
     return judge_files(&files, h, err);
 }
 
+/* "binlog.000012:4711 gtid ..." as a commit wrote it (wr_pos_print). */
+static bool parse_place(const char *text, wr_pos *ret) {
+    const char *end = text ? strchr(text, ' ') : NULL, *colon = NULL;
+    if (text && !end) end = text + strlen(text);
+    for (const char *p = text; p && p < end; p++)
+        if (*p == ':') colon = p;
+    if (!colon || colon == text || colon - text >= WR_POS_FILE_MAX) return false;
+    *ret = (wr_pos){.offset = strtoull(colon + 1, NULL, 10)};
+    memcpy(ret->file, text, (size_t)(colon - text));
+    return true;
+}
+
+/* The pipeline's progress was read before: whatever the table's head is, it holds that much. */
+static wr_code read_point(const wr_lake_view *v, const wr_ice_table *ice, wr_lake_point *p, wr_err *err) {
+    const char *owner = wr_ice_property(ice, "weir.pipeline"), *id = wr_ice_property(ice, "weir.table-id"), *offset = wr_ice_property(ice, "weir.offset"), *dropped = wr_ice_property(ice, "weir.dropped");
+    wr_pos own;
+    *p = (wr_lake_point){.ours = v->pipeline && owner && !strcmp(owner, v->pipeline), .table_id = id ? (uint32_t)strtoul(id, NULL, 10) : 0, .snapshot = wr_ice_ref(ice, WR_ICE_MAIN), .offset = v->offset};
+    if (!p->ours) return WR_OK;
+    if (offset && strtoull(offset, NULL, 10) > p->offset) p->offset = strtoull(offset, NULL, 10);
+    p->dropped = dropped && strtoull(dropped, NULL, 10) <= p->offset;
+    if (parse_place(wr_ice_property(ice, "weir.position"), &own) && (!v->pos.file[0] || wr_pos_cmp(&own, &v->pos) > 0)) return p->pos = own, WR_OK;
+    return wr_pos_copy(&p->pos, &v->pos, err);
+}
+
 /* A table of others that we do not understand is left out: it must not hide ours. One that went meanwhile is no table
  * any more. */
 static wr_code add_table(void *ctx, const char *ns, const char *name, const char *metadata_location, wr_err *err) {
@@ -214,6 +246,7 @@ static wr_code add_table(void *ctx, const char *ns, const char *name, const char
     wr_table_health h = {0};
     wr_upkeep *u = NULL;
     if (rc == WR_OK) rc = read_table(v, ice, ns, name, &t, &h, &u, &e);
+    if (rc == WR_OK) rc = read_point(v, ice, &v->points[v->n], &e);
     wr_ice_table_free(ice);
     if (rc == WR_OK) return v->tables[v->n] = t, v->upkeep[v->n] = u, v->health[v->n++] = h, WR_OK;
     free_table(&t), wr_free(u);
@@ -229,10 +262,40 @@ wr_sql_opener wr_lake_view_opener(wr_lake_view *v) { return (wr_sql_opener){pin,
 wr_code wr_lake_view_tables(wr_lake_view *v, const wr_sql_table **ret_tables, const wr_table_health **ret_health,
                             int *ret_n, wr_err *err) {
     if (!v->listed) {
+        int64_t event_time_us;
         clear(v); /* of an attempt that failed */
+        if (v->pipeline) WR_TRY(wr_ice_catalog_progress(v->catalog, v->pipeline, &v->offset, &v->pos, &event_time_us, err));
         WR_TRY(wr_ice_catalog_each(v->catalog, add_table, v, err));
         v->listed = true;
     }
     *ret_tables = v->tables, *ret_health = v->health, *ret_n = v->n;
     return WR_OK;
+}
+
+/* ------------------------------------------------------------------ rows */
+void wr_lake_view_point(const wr_lake_view *v, int table, wr_lake_point *ret_point) { *ret_point = v->points[table]; }
+
+typedef struct live_rows {
+    const wr_sql_file *f;
+    uint64_t at; /* in f->deleted: the first that is not below the row read next */
+    wr_code (*fn)(void *ctx, uint64_t pos, wr_slice row, wr_err *err);
+    void *ctx;
+} live_rows;
+
+static wr_code live_row(void *ctx, uint64_t pos, wr_slice row, wr_err *err) {
+    live_rows *r = ctx;
+    while (r->at < r->f->ndeleted && r->f->deleted[r->at] < pos) r->at++;
+    if (r->at < r->f->ndeleted && r->f->deleted[r->at] == pos) return WR_OK;
+    return r->fn(r->ctx, pos, row, err);
+}
+
+wr_code wr_lake_view_rows(wr_lake_view *v, int table, int file, const int *columns, int ncolumns, wr_code (*fn)(void *ctx, uint64_t pos, wr_slice row, wr_err *err), void *ctx, wr_err *err) {
+    const wr_sql_table *t = &v->tables[table];
+    live_rows r = {.f = &t->files[file], .fn = fn, .ctx = ctx};
+    WR_AUTO char *path = NULL;
+    if (v->store) WR_TRY(wr_store_pin(v->store, t->files[file].path, &path, err));
+    else if (!(path = wr_strdup(t->files[file].path))) return wr_nomem(err, "path", 256);
+    wr_code rc = wr_parquet_read(v->engine, path, t->schema, &(wr_parquet_read_options){.columns = columns, .ncolumns = ncolumns, .fill_initial = true}, live_row, &r, err);
+    if (v->store) wr_store_unpin(v->store, t->files[file].path);
+    return rc;
 }

@@ -109,7 +109,7 @@ wr_code wr_ice_catalog_open(const wr_ice_catalog_options *opts, wr_ice_catalog *
     c->store = opts->store;
     c->path = wr_strdup(opts->path);
     wr_code rc = c->path ? WR_OK : wr_nomem(err, "catalog", strlen(opts->path));
-    if (rc == WR_OK && !(opts->rest && opts->read_only)) rc = open_file(c, err); /* who looks at tables in a REST catalog needs no progress */
+    if (rc == WR_OK && (!(opts->rest && opts->read_only) || opts->progress)) rc = open_file(c, err); /* who looks at tables in a REST catalog needs no progress */
     if (rc == WR_OK && opts->rest) rc = wr_rest_open(opts->rest, opts->store, &c->rest, err);
     if (rc != WR_OK) return wr_ice_catalog_close(c), rc;
     *ret = c;

@@ -55,6 +55,7 @@ typedef struct wr_ice_catalog_options {
     const char *path; /* of the SQLite file; its tables iceberg_tables, iceberg_namespace_properties (V1) and weir_progress(pipeline, queue_offset, position,
                          event_time_us, committed_us) are created when missing. WAL, synchronous=FULL, busy timeout */
     bool read_only;
+    bool progress; /* of interest although read_only and the tables are in a REST catalog */
     const struct wr_rest_options *rest; /* NULL: the tables are in the SQLite file too */
     wr_store *store;                    /* where files are; borrowed by every table loaded through the catalog, and lent the credentials that a REST catalog hands out */
 } wr_ice_catalog_options;

@@ -214,11 +214,25 @@ typedef struct wr_lake_view_options { /* as in wr_lake_options */
     const char *catalog_path;
     wr_store *store;
     const wr_rest_options *rest;
+    const char *pipeline; /* whose progress wr_lake_view_point tells; NULL: nobody's */
 } wr_lake_view_options;
 wr_code wr_lake_view_open(const wr_lake_view_options *opts, wr_lake_view **ret_view, wr_err *err);
 void wr_lake_view_close(wr_lake_view *v);
 /* Tables as SQL sees them; valid until close. */
 wr_sql_opener wr_lake_view_opener(wr_lake_view *v); /* for their files; what is opened stays so until the view is closed */
 wr_code wr_lake_view_tables(wr_lake_view *v, const wr_sql_table **ret_tables, const wr_table_health **ret_health, int *ret_n, wr_err *err);
+/* What a table of the view stands for: everything of the source up to `pos`, and nothing behind it. That is the later one of the pipeline's progress, read before the
+ * tables, and the table's own last commit. Not so while it is being loaded (wr_table_health.loading). */
+typedef struct wr_lake_point {
+    bool ours;           /* the pipeline's */
+    bool dropped;        /* kept after the source's table was dropped: takes no more changes */
+    uint32_t table_id;   /* wr_table_id */
+    int64_t snapshot;    /* -1 = none yet */
+    uint64_t offset;     /* of the queue */
+    wr_pos pos;          /* borrowed; file "" = nothing was committed yet */
+} wr_lake_point;
+void wr_lake_view_point(const wr_lake_view *v, int table, wr_lake_point *ret_point);
+/* The live rows of one data file of a table, those of its columns that `columns` names, in that order. WR_E_NOTFOUND: the file is not there (any more). */
+wr_code wr_lake_view_rows(wr_lake_view *v, int table, int file, const int *columns, int ncolumns, wr_code (*fn)(void *ctx, uint64_t pos, wr_slice row, wr_err *err), void *ctx, wr_err *err);
 
 #endif
