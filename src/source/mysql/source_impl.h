@@ -28,6 +28,7 @@ struct wr_source {
     pthread_mutex_t budget_lock;  /* guards the next two */
     double budget_tokens;
     int64_t budget_at_us;
+    int64_t calm_at_us;           /* budget_lock: the server was asked how busy it is */
     wr_stream_stats stats;        /* atomics */
 };
 

@@ -114,6 +114,10 @@ wr_code wr_snap_chunk(wr_snap *sn, const wr_key_range *range, uint64_t max_rows,
 /* A table without a key: all rows as of exactly *ret_pos. */
 wr_code wr_snap_read_all(wr_snap *sn, wr_row_fn *fn, void *ctx, wr_pos *ret_pos, wr_err *err);
 
+/* Returns once the server has at most so many statements under way (Threads_running, ours not counted) and, where it is itself a replica, is at most so many seconds
+ * behind; 0 = no limit. Asks it at most once a second. @thread any */
+wr_code wr_source_calm(wr_source *s, int max_threads_running, int max_replica_lag_s, wr_err *err);
+
 /* ------------------------------------------------------------------ stream */
 /* What the stream hands over, in binlog order, on the stream's thread. Slices are borrowed during the call. A transaction is
  * changes and DDL in any order, then commit; empty ones only move the position (sent at most every 100 ms and whenever the server has nothing

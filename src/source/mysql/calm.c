@@ -1,0 +1,63 @@
+/* Leaving the server alone while it has enough to do. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include "conn.h"
+#include "source_impl.h"
+#include "weir/base/clock.h"
+
+#define ASK_EVERY_US 1000000
+
+typedef struct load { long running, lag_s; } load;
+
+static wr_code take_running(void *ctx, MYSQL_ROW row, unsigned long *lengths, unsigned ncols, wr_err *err) {
+    if (ncols >= 2 && row[1]) ((load *)ctx)->running = atol(row[1]);
+    return WR_OK;
+}
+
+
+/* Seconds_Behind_Source is one of some sixty columns whose names depend on the server. */
+static wr_code ask_lag(MYSQL *m, wr_flavor flavor, load *l, wr_err *err) {
+    if (mysql_query(m, flavor == WR_MARIADB ? "SHOW SLAVE STATUS" : "SHOW REPLICA STATUS") != 0) return wr_my_fail(m, err, "asking for the replica's lag");
+    MYSQL_RES *res = mysql_store_result(m);
+    if (!res) return wr_my_fail(m, err, "asking for the replica's lag");
+    for (MYSQL_ROW row; (row = mysql_fetch_row(res));)
+        for (unsigned i = 0; i < mysql_num_fields(res); i++) {
+            const char *name = mysql_fetch_field_direct(res, i)->name;
+            if (strncmp(name, "Seconds_Behind_", 15) == 0 && row[i] && atol(row[i]) > l->lag_s) l->lag_s = atol(row[i]);
+        }
+    mysql_free_result(res);
+    return WR_OK;
+}
+
+static wr_code ask(wr_source *s, MYSQL *m, bool lag_too, load *ret, wr_err *err) {
+    load l = {0};
+    WR_TRY(wr_my_query(m, take_running, &l, err, "SHOW GLOBAL STATUS LIKE 'Threads_running'"));
+    if (l.running > 0) l.running--; /* the question itself */
+    if (lag_too) WR_TRY(ask_lag(m, s->flavor, &l, err));
+    *ret = l;
+    return WR_OK;
+}
+
+static bool is_time(wr_source *s) {
+    pthread_mutex_lock(&s->budget_lock);
+    bool yes = wr_mono_us() - s->calm_at_us >= ASK_EVERY_US;
+    if (yes) s->calm_at_us = wr_mono_us();
+    pthread_mutex_unlock(&s->budget_lock);
+    return yes;
+}
+
+wr_code wr_source_calm(wr_source *s, int max_running, int max_lag_s, wr_err *err) {
+    if ((!max_running && !max_lag_s) || !is_time(s)) return WR_OK;
+    MYSQL *m;
+    WR_TRY(wr_my_connect(&s->conn, &m, err));
+    wr_code rc;
+    for (;;) {
+        load l;
+        rc = ask(s, m, max_lag_s > 0, &l, err);
+        if (rc != WR_OK || ((!max_running || l.running <= max_running) && (!max_lag_s || l.lag_s <= max_lag_s))) break;
+        nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
+    }
+    wr_my_disconnect(m);
+    return rc;
+}
