@@ -7,7 +7,7 @@
 #include "weir/pipeline.h"
 
 /* Exit codes, the same for every command (docs/cli.md). */
-enum { EXIT_FINE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_TIMEOUT = 4 };
+enum { EXIT_FINE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_UNDECIDED = 3, EXIT_TIMEOUT = 4 };
 
 typedef struct wr_config wr_config;
 /* Reads and understands a weir.yaml. Relative paths are relative to the file's folder. Messages name file, line and key. Secrets that are needed are fetched from where
@@ -25,6 +25,13 @@ typedef struct wr_args {
     const char *from, *to;    /* NULL: not given */
     int64_t older_than_us;    /* < 0: none given */
     double timeout_s;         /* < 0: none given */
+    /* compare */
+    const char *method, *level, *html, *time_column; /* NULL: none given */
+    bool keys_only, has_seed;
+    double sample;            /* 0: none given */
+    uint64_t seed, rows_per_second;
+    int64_t last_us;          /* < 0: none given */
+    int max_threads_running, max_replica_lag_s;
     const char *words[8]; int nwords;
 } wr_args;
 
@@ -36,6 +43,7 @@ int wr_cmd_tables(const wr_args *a);
 int wr_cmd_sql(const wr_args *a);
 int wr_cmd_optimize(const wr_args *a);
 int wr_cmd_ledger(const wr_args *a);
+int wr_cmd_compare(const wr_args *a);
 
 /* "weir: message" and the way out to standard error; returns EXIT_FAILED, EXIT_USAGE for WR_E_CONFIG and WR_E_INVAL. */
 int wr_cli_fail(const wr_err *err);

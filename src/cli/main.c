@@ -11,7 +11,9 @@
 #include "cli.h"
 #include "weir/base/mem.h"
 
-typedef enum flag_bit { F_CONFIG = 1, F_JSON = 2, F_UNTIL = 4, F_TIMEOUT = 8, F_VERBOSE = 16, F_CSV = 32, F_ALL = 64, F_ORPHANS = 128, F_OLDER = 256, F_DELETE = 512, F_FROM = 1024, F_TO = 2048, F_PROMETHEUS = 4096 } flag_bit;
+typedef enum flag_bit { F_CONFIG = 1, F_JSON = 2, F_UNTIL = 4, F_TIMEOUT = 8, F_VERBOSE = 16, F_CSV = 32, F_ALL = 64, F_ORPHANS = 128, F_OLDER = 256, F_DELETE = 512,
+               F_METHOD = 1 << 10, F_LEVEL = 1 << 11, F_HTML = 1 << 12, F_KEYS = 1 << 13, F_SAMPLE = 1 << 14, F_SEED = 1 << 15, F_LAST = 1 << 16, F_TIME = 1 << 17, F_RATE = 1 << 18, F_THREADS = 1 << 19, F_LAG = 1 << 20,
+               F_FROM = 1 << 21, F_TO = 1 << 22, F_PROMETHEUS = 1 << 23 } flag_bit;
 
 typedef struct command {
     const char *name, *args, *what, *example;
@@ -29,6 +31,8 @@ static const command commands[] = {
     {"sql", "-c FILE [--json | --csv] 'SELECT ...'", "read the lake tables through DuckDB", "weir sql -c shop.yaml 'select count(*) from shop.orders'", wr_cmd_sql, F_CONFIG | F_JSON | F_CSV, 1, 1},
     {"ledger", "-c FILE [TABLE] [--from TIME] [--to TIME] [--json | --prometheus]", "how many changes were captured, queued, consumed and read back from the lake, and what did not fit", "weir ledger -c shop.yaml\n  weir ledger -c shop.yaml shop.orders --from 2h",
      wr_cmd_ledger, F_CONFIG | F_JSON | F_FROM | F_TO | F_PROMETHEUS, 0, 1},
+    {"compare", "-c FILE [TABLE ...] [--level structure|counts|content] [--method rows|pushed] [--json] [--html FILE]", "find out whether source and lake are equal, row by row, while both go on",
+     "weir compare -c shop.yaml\n  weir compare -c shop.yaml 'shop\\.order.*' --html report.html", wr_cmd_compare, F_CONFIG | F_JSON | F_VERBOSE | F_METHOD | F_LEVEL | F_HTML | F_KEYS | F_SAMPLE | F_SEED | F_LAST | F_TIME | F_RATE | F_THREADS | F_LAG, 0, 8},
     {"optimize", "-c FILE [TABLE ...] [--all] [--json]  or  -c FILE --orphans [--older-than AGE] [--delete] [--json]", "do by hand what a sync does for its tables: few files, few old snapshots", "weir optimize -c shop.yaml shop.orders\n  weir optimize -c shop.yaml --orphans --older-than 7d",
      wr_cmd_optimize, F_CONFIG | F_JSON | F_ALL | F_ORPHANS | F_OLDER | F_DELETE, 0, 8},
 };
@@ -50,6 +54,17 @@ static const flag flags[] = {
     {"--from", F_FROM, true, "from this minute on: 2026-11-30T14:05 (UTC), or an age: 2h"},
     {"--to", F_TO, true, "before this minute"},
     {"--prometheus", F_PROMETHEUS, false, "print metrics for Prometheus"},
+    {"--level", F_LEVEL, true, "structure: definitions only; counts; content: all (default)"},
+    {"--method", F_METHOD, true, "rows: they are read (default); pushed: the server sums them up, and only where that differs they are read"},
+    {"--html", F_HTML, true, "also a report for browsers, in this file"},
+    {"--keys-only", F_KEYS, false, "show keys, not rows"},
+    {"--sample", F_SAMPLE, true, "compare this share of the keys (5%)"},
+    {"--seed", F_SEED, true, "the same sample again"},
+    {"--last", F_LAST, true, "only rows not older than this (7d; h, m, s), by:"},
+    {"--time-column", F_TIME, true, "the column that says how old a row is"},
+    {"--rows-per-second", F_RATE, true, "read the source no faster"},
+    {"--max-threads-running", F_THREADS, true, "wait while the source is busier than this"},
+    {"--max-replica-lag", F_LAG, true, "wait while the source, itself a replica, is so many seconds behind"},
 };
 #define NFLAGS ((int)(sizeof flags / sizeof *flags))
 
@@ -57,7 +72,7 @@ static const flag flags[] = {
 static int usage(FILE *out) {
     fprintf(out, "Weir moves every change of MySQL and MariaDB databases into Apache Iceberg tables.\n\nUsage: weir COMMAND [flags]\n\n");
     for (int i = 0; i < NCOMMANDS; i++) fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].what);
-    fprintf(out, "  %-8s %s\n  %-8s %s\n\nweir help COMMAND tells more. Exit codes: 0 fine, 1 failed, 2 wrong usage or configuration, 4 time-out.\n", "version", "print versions", "help", "this text");
+    fprintf(out, "  %-8s %s\n  %-8s %s\n\nweir help COMMAND tells more. Exit codes: 0 fine, 1 failed or different, 2 wrong usage or configuration, 3 undecided, 4 time-out.\n", "version", "print versions", "help", "this text");
     return out == stdout ? EXIT_FINE : EXIT_USAGE;
 }
 
@@ -77,7 +92,7 @@ static int help(const char *name) {
     if (!c) return EXIT_USAGE;
     printf("weir %s %s\n\n%c%s.\n\n", c->name, c->args, c->what[0] - 32, c->what + 1);
     for (int i = 0; i < NFLAGS; i++)
-        if (c->flags & flags[i].bit) printf("  %-13s %s\n", flags[i].name, flags[i].what);
+        if (c->flags & flags[i].bit) printf("  %-21s %s\n", flags[i].name, flags[i].what);
     printf("\nExample:\n  %s\n", c->example);
     return EXIT_FINE;
 }
@@ -93,7 +108,7 @@ static int wrong_flag(const command *c, const char *arg) {
 }
 
 static int parse(const command *c, int argc, char **argv, wr_args *a) {
-    a->timeout_s = -1, a->older_than_us = -1;
+    a->timeout_s = -1, a->older_than_us = a->last_us = -1;
     bool words_only = false;
     for (int i = 0; i < argc; i++) {
         const char *arg = argv[i];
@@ -127,6 +142,30 @@ static int parse(const command *c, int argc, char **argv, wr_args *a) {
         case F_FROM: a->from = v; break;
         case F_TO: a->to = v; break;
         case F_DELETE: a->remove = true; break;
+        case F_METHOD: a->method = v; break;
+        case F_LEVEL: a->level = v; break;
+        case F_HTML: a->html = v; break;
+        case F_KEYS: a->keys_only = true; break;
+        case F_TIME: a->time_column = v; break;
+        case F_SEED: a->has_seed = true; /* fall through */
+        case F_RATE:
+        case F_THREADS:
+        case F_LAG: {
+            unsigned long long n = strtoull(v, &end, 10);
+            if (v[0] < '0' || v[0] > '9' || *end || (f->bit != F_SEED && (n == 0 || n > 1000000000))) return fprintf(stderr, "weir %s: %s takes a number, not '%s'\n", c->name, f->name, v), EXIT_USAGE;
+            if (f->bit == F_SEED) a->seed = n;
+            else if (f->bit == F_RATE) a->rows_per_second = n;
+            else *(f->bit == F_THREADS ? &a->max_threads_running : &a->max_replica_lag_s) = (int)n;
+            break;
+        }
+        case F_SAMPLE:
+            a->sample = strtod(v, &end) / 100;
+            if (end == v || strcmp(end, "%") || !(a->sample > 0 && a->sample <= 1)) return fprintf(stderr, "weir %s: --sample takes a share such as 5%%, not '%s'\n", c->name, v), EXIT_USAGE;
+            break;
+        case F_LAST:
+            a->last_us = wr_cli_age(v);
+            if (a->last_us < 0) return fprintf(stderr, "weir %s: --last takes an age such as 7d, 12h, 30m or 10s, not '%s'\n", c->name, v), EXIT_USAGE;
+            break;
         case F_OLDER:
             a->older_than_us = wr_cli_age(v);
             if (a->older_than_us < 0) return fprintf(stderr, "weir %s: --older-than takes an age such as 3d, 12h, 30m or 10s, not '%s'\n", c->name, v), EXIT_USAGE;

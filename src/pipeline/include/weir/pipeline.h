@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "weir/base/err.h"
+#include "weir/compare.h"
 #include "weir/lake.h"
 #include "weir/model.h"
 #include "weir/queue.h"
@@ -63,6 +64,29 @@ typedef struct wr_optimize {
     void *ctx;
 } wr_optimize;
 wr_code wr_pipeline_optimize(const wr_pipeline_options *opts, const wr_optimize *what, wr_err *err);
+
+/* Source and lake side by side, whether a sync runs meanwhile or not: `weir compare`. Reads only. What the lake holds at one position is compared with what the source had
+ * at exactly that position, so that neither what has not arrived yet nor what changes meanwhile is a difference. */
+typedef enum wr_compare_level { WR_COMPARE_CONTENT = 0, WR_COMPARE_COUNTS, WR_COMPARE_STRUCTURE } wr_compare_level;
+typedef enum wr_compare_method { WR_COMPARE_ROWS = 0, WR_COMPARE_PUSHED } wr_compare_method;
+typedef struct wr_compare {
+    const char *const *tables; int ntables; /* anchored patterns on "ns.name" of the lake; none: all */
+    wr_compare_level level;
+    wr_compare_method method;
+    double sample;                  /* share of the keys, 0 = all; which, says the seed */
+    uint64_t seed;
+    const char *time_column;        /* only rows whose time in this column is not before since_us; NULL = all rows */
+    int64_t since_us;
+    uint64_t rows_shown;            /* differing rows of each table that the report holds; 0 = 100,000 */
+    int patience_s;                 /* for a table that is being loaded or altered, before it is undecided; 0 = 30 */
+    int max_threads_running;        /* the source is left alone while more are; 0 = no limit */
+    int max_replica_lag_s;          /* or while a replica lags more; 0 = no limit */
+    void (*progress)(void *ctx, const char *table, uint64_t rows, uint64_t estimated);
+    void *ctx;
+} wr_compare;
+/* WR_E_INVAL for what `what` says, WR_E_NOTFOUND when a pattern names no table. Otherwise an error is one of connections and disks; what cannot be decided of a table is in
+ * its report. */
+wr_code wr_pipeline_compare(const wr_pipeline_options *opts, const wr_compare *what, wr_compare_report *ret_report, wr_err *err);
 
 typedef enum wr_run_mode { WR_RUN_FOREVER = 0, WR_RUN_UNTIL_CURRENT } wr_run_mode;
 /* Runs until wr_pipeline_stop (WR_OK, after finishing the commit in hand), until everything that was committed in the source when the run began

@@ -1,0 +1,383 @@
+/* weir compare: source and lake side by side.
+ *
+ * In time. The lake's tables are looked at once; each then stands for one position of the source, L. The source is read while it goes on changing, between two positions
+ * B (before the first row) and E (after the last). Then the binlog from the earlier of B and L to E says what changed around the reading, and with it the source's rows at exactly
+ * L are known (weir/compare.h): no waiting for the lake, no moment at which everything must be quiet, and no row that is too hot. A change that is behind L is not in the lake
+ * yet and is not expected there; one that is at or before L and is missing in the lake is lost.
+ *
+ * What breaks this is not decided but tried again: a table that is altered, loaded or due for a load meanwhile. */
+#include <inttypes.h>
+#include <regex.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include "compare_impl.h"
+#include "weir/base/clock.h"
+#include "weir/base/mem.h"
+#include "weir/base/pattern.h"
+
+#define PATIENCE_S 30
+#define AGAIN_MS 2000
+#define DEAD_LETTER_NS "_weir"
+
+/* ------------------------------------------------------------------ clearing */
+static void member_free(side_member *m) {
+    if (!m) return;
+    wr_convert_free(m->convert);
+    wr_schema_unref(m->shape), wr_schema_unref(m->schema);
+    wr_transform_free(m->transform);
+    for (uint64_t i = 0; i < m->ncursors; i++) wr_free(m->cursors[i]);
+    wr_free(m->cursors), wr_free(m->db), wr_free(m->name), wr_free(m->def);
+    wr_pos_clear(&m->read_at);
+    wr_buf_free(&m->waiting);
+    wr_free(m->seqs), wr_free(m->ends);
+    wr_free(m);
+}
+
+static void table_done(side_table *t) {
+    wr_sieve_free(t->sieve);
+    t->sieve = NULL;
+    if (t->images) wr_file_close(t->images);
+    t->images = NULL;
+    wr_buf_free(&t->images_tail);
+}
+
+static void table_free(side_table *t) {
+    if (!t) return;
+    table_done(t);
+    for (int i = 0; i < t->nmembers; i++) member_free(t->members[i]);
+    wr_schema_unref(t->common);
+    wr_buf_free(&t->row), wr_buf_free(&t->key_row);
+    wr_free(t->members), wr_free(t->columns), wr_free(t->key), wr_free(t->vals), wr_free(t->images_path), wr_free(t->ns), wr_free(t->name);
+    wr_free(t);
+}
+
+static void round_clear(round *r) {
+    for (int i = 0; i < r->ntables; i++) table_free(r->tables[i]);
+    for (int i = 0; i < r->npoints; i++) wr_pos_clear(&r->points[i].pos);
+    wr_free(r->tables), wr_free(r->points), wr_free(r->void_from), wr_free(r->void_to);
+    wr_u64map_free(r->members, NULL);
+    wr_lake_view_close(r->view);
+    wr_pos_clear(&r->begin), wr_pos_clear(&r->end);
+    r->tables = NULL, r->points = NULL, r->void_from = r->void_to = NULL, r->members = NULL, r->view = NULL;
+    r->ntables = r->npoints = r->nvoid = 0;
+    r->seq = r->seq_committed = 0;
+}
+
+/* ------------------------------------------------------------------ which tables */
+static wr_code matches(const wr_compare *what, const char *ns, const char *name, bool *ret, wr_err *err) {
+    WR_AUTO char *full = wr_asprintf("%s.%s", ns, name);
+    if (!full) return wr_nomem(err, "table name", 64);
+    *ret = what->ntables == 0;
+    for (int i = 0; i < what->ntables && !*ret; i++) {
+        regex_t re;
+        char why[128];
+        if (wr_pattern_compile(&re, what->tables[i], why, err) != WR_OK) return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "the pattern %s is wrong: %s", what->tables[i], why);
+        *ret = regexec(&re, full, 0, NULL, 0) == 0 || !strcmp(full, what->tables[i]);
+        regfree(&re);
+    }
+    return WR_OK;
+}
+
+static wr_table_report *report_of(const wr_compare_report *r, const char *ns, const char *name) {
+    for (int i = 0; i < r->ntables; i++)
+        if (!strcmp(r->tables[i].ns, ns) && !strcmp(r->tables[i].name, name)) return &r->tables[i];
+    return NULL;
+}
+
+static wr_code new_report(wr_compare_report *r, const char *ns, const char *name, wr_table_report **ret, wr_err *err) {
+    wr_table_report *t = wr_realloc(r->tables, ((size_t)r->ntables + 1) * sizeof *t);
+    if (!t) return wr_nomem(err, "report", sizeof *t);
+    r->tables = t;
+    t[r->ntables] = (wr_table_report){.ns = wr_strdup(ns), .name = wr_strdup(name), .snapshot = -1, .method = "rows"};
+    *ret = &t[r->ntables++];
+    return (*ret)->ns && (*ret)->name ? WR_OK : wr_nomem(err, "report", 64);
+}
+
+/* In the second round only what the first could not decide. */
+static bool is_open(const wr_table_report *t) { return t->verdict == 0 || t->verdict == WR_UNDECIDED; }
+
+static wr_code add_source(wr_table_report *rep, const side_member *m, wr_err *err) {
+    WR_AUTO char *full = wr_asprintf("%s.%s", m->db, m->name);
+    char **s = full ? wr_realloc(rep->sources, ((size_t)rep->nsources + 1) * sizeof *s) : NULL;
+    if (!s) return wr_nomem(err, "report", 64);
+    rep->sources = s;
+    s[rep->nsources++] = WR_STEAL(full);
+    return WR_OK;
+}
+
+static wr_code table_of(round *r, wr_route route, side_table **ret, wr_err *err) {
+    for (int i = 0; i < r->ntables; i++)
+        if (!strcmp(r->tables[i]->ns, route.ns) && !strcmp(r->tables[i]->name, route.name)) return *ret = r->tables[i], WR_OK;
+    side_table **list = wr_realloc(r->tables, ((size_t)r->ntables + 1) * sizeof *list), *t = NULL;
+    if (list) r->tables = list, t = wr_calloc(1, sizeof *t);
+    if (!t) return wr_nomem(err, "table", sizeof **list);
+    r->tables[r->ntables++] = t;
+    t->ns = wr_strdup(route.ns), t->name = wr_strdup(route.name), t->merged = route.merged, t->lake = -1, t->time_column = -1;
+    *ret = t;
+    return t->ns && t->name ? WR_OK : wr_nomem(err, "table", 64);
+}
+
+static wr_code add_member(void *ctx, const wr_ddl *d, wr_err *err) {
+    round *r = ctx;
+    if (d->kind == WR_DDL_HIDDEN || !d->schema) return WR_OK;
+    wr_route route = wr_routes_find(r->routes, d->db, d->name);
+    bool wanted;
+    side_table *t = NULL;
+    WR_TRY(matches(r->what, route.ns, route.name, &wanted, err));
+    const wr_table_report *rep = report_of(r->report, route.ns, route.name);
+    if (!wanted || (rep && !is_open(rep))) return WR_OK;
+    WR_TRY(table_of(r, route, &t, err));
+    side_member **list = wr_realloc(t->members, ((size_t)t->nmembers + 1) * sizeof *list), *m = NULL;
+    if (list) t->members = list, m = wr_calloc(1, sizeof *m);
+    if (!m) return wr_nomem(err, "table", sizeof *m);
+    m->no = t->nmembers;
+    t->members[t->nmembers++] = m;
+    m->id = d->table, m->table = t;
+    m->db = wr_strdup(d->db), m->name = wr_strdup(d->name), m->def = wr_strdup(d->def ? d->def : "");
+    m->schema = wr_schema_ref(d->schema);
+    return m->db && m->name && m->def && wr_u64map_put(r->members, m->id, m) ? WR_OK : wr_nomem(err, "table", sizeof *m);
+}
+
+/* ------------------------------------------------------------------ before a row is read */
+/* A table whose rows changed without row events is right again only after its next load. The pipeline notes that before the commit that passes the cause, and takes it back once
+ * the load has begun: looked at before and after the lake. */
+static wr_code is_due(round *r, const side_table *t, bool *ret, wr_err *err) {
+    char key[32];
+    WR_AUTO char *due = NULL;
+    snprintf(key, sizeof key, "due.%u", t->at.table_id);
+    WR_TRY(wr_state_get(r->state, key, &due, err));
+    *ret = due && *due;
+    return WR_OK;
+}
+
+static int find_lake(const wr_sql_table *tables, int n, const char *ns, const char *name) {
+    for (int i = 0; i < n; i++)
+        if (!strcmp(tables[i].ns, ns) && !strcmp(tables[i].name, name)) return i;
+    return -1;
+}
+
+static wr_code judge_lake(round *r, side_table *t, const wr_table_health *h, wr_err *err) {
+    bool due = false;
+    if (t->at.pos.file[0] == 0) return wr_side_moved(t, err, "nothing of it has been committed to the lake yet");
+    if (h->loading) return wr_side_moved(t, err, "it is being loaded");
+    WR_TRY(is_due(r, t, &due, err));
+    if (due) return wr_side_moved(t, err, "rows of it changed without being in the binlog, and it has not been read again yet");
+    snprintf(t->report->position, sizeof t->report->position, "%s:%" PRIu64, t->at.pos.file, t->at.pos.offset);
+    t->report->snapshot = t->at.snapshot, t->report->offset = t->at.offset;
+    return WR_OK;
+}
+
+/* What the pipeline has committed: decides whether a table that is not in the lake should be. */
+static wr_code lake_is_past(round *r, const wr_pos *pos, bool *ret, wr_err *err) {
+    const wr_sql_table *tables;
+    const wr_table_health *health;
+    int n;
+    WR_TRY(wr_lake_view_tables(r->view, &tables, &health, &n, err));
+    *ret = false;
+    for (int i = 0; i < n; i++) {
+        wr_lake_point p;
+        wr_lake_view_point(r->view, i, &p);
+        *ret |= p.ours && p.pos.file[0] && wr_pos_cmp(&p.pos, pos) >= 0;
+    }
+    return WR_OK;
+}
+
+static wr_code judge_absent(round *r, side_table *t, wr_err *err) {
+    bool past;
+    WR_TRY(lake_is_past(r, &r->begin, &past, err));
+    if (!past) return wr_side_moved(t, err, "it is not in the lake, which is behind the source: it may still come");
+    WR_TRY(wr_table_report_find(t->report, "table-missing", NULL, NULL, NULL, err));
+    return wr_side_reason(t, WR_DIFFERENT, err, "it is in the source and not in the lake");
+}
+
+/* Lake tables of the pipeline that no source table belongs to. */
+static wr_code judge_surplus(round *r, const wr_sql_table *tables, int n, wr_err *err) {
+    for (int i = 0; i < n; i++) {
+        wr_lake_point p;
+        bool wanted, past;
+        wr_table_report *rep = report_of(r->report, tables[i].ns, tables[i].name);
+        wr_lake_view_point(r->view, i, &p);
+        WR_TRY(matches(r->what, tables[i].ns, tables[i].name, &wanted, err));
+        if (!p.ours || !wanted || !strcmp(tables[i].ns, DEAD_LETTER_NS) || rep) continue;
+        WR_TRY(new_report(r->report, tables[i].ns, tables[i].name, &rep, err));
+        side_table t = {.report = rep};
+        WR_TRY(lake_is_past(r, &r->begin, &past, err));
+        if (p.dropped) WR_TRY(wr_side_reason(&t, WR_NOT_COMPARED, err, "it was dropped in the source, or is not captured any more, and is kept in the lake"));
+        else if (!past) WR_TRY(wr_side_moved(&t, err, "it is not in the source, and the lake is behind the source"));
+        else {
+            WR_TRY(wr_table_report_find(rep, "table-surplus", NULL, NULL, NULL, err));
+            WR_TRY(wr_side_reason(&t, WR_DIFFERENT, err, "it is in the lake and not in the source"));
+        }
+    }
+    return WR_OK;
+}
+
+/* What the last round could not decide is looked at afresh; it may be gone altogether. */
+static void drop_open(wr_compare_report *r) {
+    int n = 0;
+    for (int i = 0; i < r->ntables; i++) {
+        if (is_open(&r->tables[i])) wr_table_report_clear(&r->tables[i]);
+        else r->tables[n++] = r->tables[i];
+    }
+    r->ntables = n;
+}
+
+static wr_code bind_tables(round *r, wr_err *err) {
+    const wr_sql_table *tables;
+    const wr_table_health *health;
+    int n;
+    wr_table_report *rep;
+    for (int i = 0; i < r->ntables; i++) {
+        const side_table *t = r->tables[i];
+        WR_TRY(new_report(r->report, t->ns, t->name, &rep, err));
+        for (int k = 0; k < t->nmembers; k++) WR_TRY(add_source(rep, t->members[k], err));
+    }
+    /* the list does not move any more but for tables that nobody points at */
+    WR_TRY(wr_lake_view_tables(r->view, &tables, &health, &n, err));
+    WR_TRY(judge_surplus(r, tables, n, err));
+    for (int i = 0; i < r->ntables; i++) {
+        side_table *t = r->tables[i];
+        t->report = report_of(r->report, t->ns, t->name);
+        t->lake = find_lake(tables, n, t->ns, t->name);
+        if (t->lake >= 0) wr_lake_view_point(r->view, t->lake, &t->at);
+        if (t->lake < 0 || !t->at.ours) WR_TRY(judge_absent(r, t, err));
+        else WR_TRY(judge_lake(r, t, &health[t->lake], err));
+        if (t->again || t->lake < 0 || !t->at.ours) continue;
+        WR_TRY(wr_side_shape(r, t, err));
+        if (t->report->verdict || r->what->level == WR_COMPARE_STRUCTURE) t->report->method = "structure";
+        else if (t->common) WR_TRY(wr_side_rows_open(r, t, 2 * health[t->lake].rows, err));
+    }
+    return WR_OK;
+}
+
+/* ------------------------------------------------------------------ one round */
+static wr_code open_round(round *r, wr_err *err) {
+    WR_AUTO char *catalog = wr_path_join(r->o->home, "catalog.db");
+    wr_pos begin = {0};
+    if (!catalog || !(r->members = wr_u64map_new())) return wr_nomem(err, "comparison", 256);
+    drop_open(r->report);
+    WR_TRY(wr_source_begin(r->source, 1, &begin, err));
+    r->begin = begin;
+    WR_TRY(wr_source_each_table(r->source, add_member, r, err));
+    WR_TRY(wr_lake_view_open(&(wr_lake_view_options){.catalog_path = catalog, .store = r->store, .rest = r->o->rest, .pipeline = r->o->name}, &r->view, err));
+    return bind_tables(r, err);
+}
+
+static wr_code read_table(round *r, side_table *t, wr_err *err) {
+    r->rows = 0;
+    WR_TRY(wr_side_read_lake(r, t, err));
+    for (int k = 0; k < t->nmembers && !t->again; k++) WR_TRY(wr_side_read_source(r, t->members[k], err));
+    return WR_OK;
+}
+
+static wr_code settle_table(round *r, side_table *t, wr_err *err) {
+    wr_table_report *rep = t->report;
+    if (t->again) return WR_OK;
+    if (t->sieve) WR_TRY(wr_side_settle(r, t, err));
+    table_done(t);
+    if (rep->verdict) return WR_OK;
+    const wr_sieve_totals *d = &rep->rows;
+    if (d->missing + d->surplus + d->different)
+        return wr_side_reason(t, WR_DIFFERENT, err, "%" PRIu64 " rows are missing in the lake, %" PRIu64 " are there and should not be, %" PRIu64 " differ", d->missing, d->surplus, d->different);
+    if (rep->nfindings) return wr_side_reason(t, WR_DIFFERENT, err, "%s", rep->counted ? "the rows are equal in the columns that both sides have" : "the definitions differ");
+    rep->verdict = WR_EQUAL;
+    return WR_OK;
+}
+
+static wr_code run_round(round *r, wr_err *err) {
+    WR_TRY(open_round(r, err));
+    bool any = false;
+    for (int i = 0; i < r->ntables; i++) {
+        side_table *t = r->tables[i];
+        int64_t at = wr_mono_us();
+        if (t->sieve && !t->again) WR_TRY(read_table(r, t, err));
+        any |= t->sieve && !t->again;
+        t->report->ms = (wr_mono_us() - at) / 1000;
+    }
+    /* The definitions, too, are those of `begin`; what moved until `end` is in the stream. */
+    WR_TRY(wr_source_now(r->source, &r->end, err));
+    if (any) WR_TRY(wr_side_stream(r, err));
+    for (int i = 0; i < r->ntables; i++) WR_TRY(settle_table(r, r->tables[i], err));
+    return WR_OK;
+}
+
+/* ------------------------------------------------------------------ all of it */
+static bool is_running(const char *home) {
+    WR_AUTO char *lock = wr_path_join(home, "lock");
+    wr_err err = WR_ERR_INIT;
+    int pid = 0;
+    return lock && wr_lock_holder(lock, &pid, &err) == WR_OK && pid != 0;
+}
+
+static bool any_open(const wr_compare_report *r) {
+    for (int i = 0; i < r->ntables; i++)
+        if (is_open(&r->tables[i])) return true;
+    return false;
+}
+
+static wr_code rounds(round *r, wr_err *err) {
+    int64_t until = wr_mono_us() + (r->what->patience_s ? r->what->patience_s : PATIENCE_S) * INT64_C(1000000);
+    for (;;) {
+        wr_code rc = run_round(r, err);
+        round_clear(r);
+        bool soon = rc != WR_OK && err->retry == WR_RETRY_SOON;
+        if ((rc != WR_OK && !soon) || (rc == WR_OK && !any_open(r->report))) return rc;
+        /* Without a sync nothing will move any more but what the source does. */
+        if (wr_mono_us() > until || (rc == WR_OK && !is_running(r->o->home))) return rc;
+        wr_err_clear(err);
+        nanosleep(&(struct timespec){.tv_sec = AGAIN_MS / 1000, .tv_nsec = AGAIN_MS % 1000 * 1000000}, NULL);
+    }
+}
+
+static wr_code check_identity(const round *r, wr_err *err) {
+    WR_AUTO char *known = NULL;
+    const char *now = wr_source_identity(r->source);
+    WR_TRY(wr_state_get(r->state, "source.identity", &known, err));
+    if (!known || !strcmp(known, now)) return WR_OK;
+    return wr_fail(err, WR_E_CONFLICT, WR_RETRY_NO, "the server at %s:%d is not the one this pipeline follows: that was %s, this is %s", r->o->source.host, r->o->source.port, known, now);
+}
+
+static wr_code open_all(round *r, const char *replica, const char *xa, wr_err *err) {
+    WR_AUTO char *catalog = wr_path_join(r->o->home, "catalog.db"), *state = wr_path_join(r->o->home, "state.db");
+    if (!catalog || !state) return wr_nomem(err, "path", 256);
+    if (!wr_file_exists(catalog) || !wr_file_exists(state)) {
+        wr_fail(err, WR_E_NOTFOUND, WR_RETRY_NO, "there is no lake yet: %s does not exist", wr_file_exists(catalog) ? state : catalog);
+        return wr_err_cure(err, "start the pipeline: weir sync -c FILE");
+    }
+    wr_source_options so = r->o->source;
+    so.pipeline_name = replica, so.server_id = 0, so.spool_dir = xa; /* a replica beside the sync's */
+    WR_TRY(wr_mkdirs(r->dir, err));
+    WR_TRY(wr_routes_new(r->o->merge, r->o->nmerge, &r->routes, err));
+    WR_TRY(wr_state_open(state, &r->state, err));
+    WR_TRY(wr_source_open(&so, &r->source, err));
+    WR_TRY(check_identity(r, err));
+    WR_TRY(wr_engine_open(NULL, &r->engine, err));
+    WR_TRY(wr_pipeline_store(r->o, &r->store, err));
+    return r->o->transform.nrules ? wr_rules_new(r->engine, &r->o->transform, &r->rules, err) : WR_OK;
+}
+
+wr_code wr_pipeline_compare(const wr_pipeline_options *o, const wr_compare *what, wr_compare_report *ret, wr_err *err) {
+    static const char *const levels[] = {"content", "counts", "structure"};
+    wr_compare_report rep = {.pipeline = o->name, .level = levels[what->level], .began_us = wr_now_us(), .sample = what->sample, .seed = what->seed};
+    round r = {.o = o, .what = what, .report = &rep};
+    WR_AUTO char *dir = wr_path_join(o->home, "compare"), *replica = wr_asprintf("%s compare %d", o->name, (int)getpid()), *xa = wr_asprintf("%s/compare/xa-%d", o->home, (int)getpid());
+    wr_code rc = dir && replica && xa ? WR_OK : wr_nomem(err, "path", 256);
+    r.dir = dir;
+    if (rc == WR_OK) rc = open_all(&r, replica, xa, err);
+    if (rc == WR_OK) rc = rounds(&r, err);
+    if (rc == WR_OK && !rep.ntables && what->ntables) rc = wr_fail(err, WR_E_NOTFOUND, WR_RETRY_NO, "neither source nor lake has a table that %s names", what->tables[0]);
+    wr_rules_free(r.rules);
+    wr_store_close(r.store);
+    wr_engine_close(r.engine);
+    wr_source_close(r.source);
+    wr_state_close(r.state);
+    wr_routes_free(r.routes);
+    if (xa) rmdir(xa);
+    rep.ended_us = wr_now_us();
+    if (rc == WR_OK) return *ret = rep, WR_OK;
+    for (int i = 0; i < rep.ntables; i++) wr_table_report_clear(&rep.tables[i]);
+    wr_free(rep.tables);
+    return rc;
+}

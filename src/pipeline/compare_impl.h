@@ -1,0 +1,86 @@
+/* The parts of a comparison among themselves. Private to compare*.c. */
+#ifndef WEIR_PIPELINE_COMPARE_IMPL_H
+#define WEIR_PIPELINE_COMPARE_IMPL_H
+
+#include "weir/base/map.h"
+#include "weir/io.h"
+#include "weir/pipeline.h"
+#include "weir/state.h"
+
+/* A source table under comparison. */
+typedef struct side_member {
+    uint32_t id;               /* in the catalogue of this round */
+    int no;                    /* in its table */
+    char *db, *name, *def;
+    wr_schema *schema;         /* of the source's rows */
+    wr_transform *transform;   /* NULL: no rule matches */
+    wr_schema *shape;          /* of what rules make of them, with the lake's column ids */
+    wr_convert *convert;       /* of shape to the table's common columns; NULL: they are the same */
+    struct side_table *table;
+    char **cursors; uint64_t ncursors, cap; /* where its chunks begin; NULL = at the beginning */
+    bool exact;                /* read as of exactly read_at */
+    wr_pos read_at;
+    /* changes that wait for the transform */
+    wr_buf waiting; uint64_t *seqs; size_t *ends; uint32_t nwaiting; /* [2 * nwaiting] ends: before, after */
+} side_member;
+
+/* A lake table and the source tables whose rows it has. */
+typedef struct side_table {
+    char *ns, *name;
+    bool merged;
+    side_member **members; int nmembers;
+    int lake;                  /* in the view, -1 = not there */
+    wr_lake_point at;
+    int point;                 /* in round.points: the seq of `at` */
+    wr_schema *common;         /* the columns that are compared */
+    int *columns;              /* of the lake's schema, common->ncols of them */
+    int *key, nkey;            /* columns of common; 0 = whole rows are counted */
+    int time_column;           /* of common, -1 = no filter */
+    wr_sieve *sieve;           /* NULL: its rows are not compared (any more) */
+    wr_file *images; char *images_path; uint64_t images_end; wr_buf images_tail; /* rows of changes */
+    wr_table_report *report;
+    bool again;                /* what was found does not count: something moved */
+    wr_value *vals;            /* scratch, for common or shape, whichever is wider */
+    wr_buf row, key_row;
+    int64_t began_us;
+} side_table;
+
+/* A position in the stream and the number of the last change at or before it. */
+typedef struct seq_point { wr_pos pos; uint64_t seq; } seq_point;
+
+/* One pass over all tables that are not decided. */
+typedef struct round {
+    const wr_pipeline_options *o;
+    const wr_compare *what;
+    wr_source *source;
+    wr_engine *engine;
+    wr_store *store;
+    wr_routes *routes;
+    wr_rules *rules;
+    wr_state *state;
+    wr_lake_view *view;
+    char *dir;                 /* of files of the comparison */
+    wr_compare_report *report;
+    side_table **tables; int ntables;
+    wr_u64map *members;        /* by id */
+    wr_pos begin, end;         /* of the reading */
+    seq_point *points; int npoints;
+    uint64_t seq, seq_committed;
+    uint64_t *void_from, *void_to; int nvoid;
+    uint64_t rows;             /* read of the present table */
+} round;
+
+/* compare_rows.c: rows of either side to records */
+wr_code wr_side_rows_open(round *r, side_table *t, uint64_t expected, wr_err *err);
+wr_code wr_side_read_lake(round *r, side_table *t, wr_err *err);
+wr_code wr_side_read_source(round *r, side_member *m, wr_err *err);
+wr_code wr_side_stream(round *r, wr_err *err); /* from the earliest position of a table to the end of the reading */
+wr_code wr_side_settle(round *r, side_table *t, wr_err *err); /* differences to the report */
+
+/* compare_shape.c: columns of either side */
+wr_code wr_side_shape(round *r, side_table *t, wr_err *err);
+/* Not decided: why, unless it was said before. Its rows do not count. */
+wr_code wr_side_moved(side_table *t, wr_err *err, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+wr_code wr_side_reason(side_table *t, wr_verdict v, wr_err *err, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+
+#endif

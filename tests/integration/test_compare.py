@@ -1,0 +1,321 @@
+"""weir compare: no false alarm under load, and no planted damage missed. Damage is planted where nobody logs it: SET sql_log_bin = 0 in the source."""
+import json
+import os
+import random
+import time
+
+import pytest
+from harness import writer
+from test_types import ONLY, TYPES
+
+SEED = int(os.environ.get("WEIR_SEED", "0"))
+TABLES = ["by_id", "by_pair", "by_text", "keyless", "twins"]
+
+
+def compare(weir, *args, status=0):
+    return json.loads(weir.run("compare", "--json", *args, status=status).out)
+
+
+def tables(report):
+    return {t["name"]: t for t in report["tables"]}
+
+
+def planted(server, db, *statements):
+    """changes of the source that the binlog does not tell"""
+    with server.connect(database=db, autocommit=True) as con, con.cursor() as cur:
+        cur.execute("SET SESSION sql_log_bin = 0")
+        n = 0
+        for s in statements:
+            n += cur.execute(s)
+        return n
+
+
+def test_equal_without_a_sync(server, db, weir):
+    writer.create(server, db, rows=3000)
+    weir.catch_up()
+    r = compare(weir)
+    assert r["verdict"] == "EQUAL"
+    assert {n: t["verdict"] for n, t in tables(r).items()} == dict.fromkeys(TABLES, "EQUAL")
+    assert tables(r)["by_id"]["rows"] == {"source": 3000, "lake": 3000, "missing": 0, "surplus": 0, "different": 0}
+    assert all(t["position"] and t["snapshot"] for t in r["tables"] if t["name"] != "twins")
+
+
+def test_a_lake_that_is_behind_is_compared_at_its_own_position(server, db, weir):
+    writer.create(server, db, rows=3000)
+    weir.catch_up()
+    with writer.Writer(server, db, SEED) as w:
+        w.halt.wait(4)
+        assert compare(weir)["verdict"] == "EQUAL"       # nobody follows the source, which changes all the time
+    planted(server, db, "INSERT INTO by_id VALUES (5000000, 1, 'x', NOW())")
+    assert tables(compare(weir, status=1))["by_id"]["rows"]["missing"] == 1
+
+
+def test_no_false_alarm_under_load(server, db, weir):
+    """the sync runs and is killed and started again, compactions run, every key is hot"""
+    writer.create(server, db, rows=3000)
+    server.sql("CREATE TABLE hot (id INT PRIMARY KEY, n BIGINT)", "INSERT INTO hot VALUES (1, 0), (2, 0)", db=db)
+    weir.start()
+    weir.wait()
+    compared = 0
+    with writer.Writer(server, db, SEED) as w, Churn(server, db, "UPDATE hot SET n = n + 1"):
+        end = time.monotonic() + float(os.environ.get("WEIR_COMPARE_SECONDS", "20"))
+        while time.monotonic() < end:
+            r = compare(weir)
+            assert {n: t["verdict"] for n, t in tables(r).items()} == dict.fromkeys([*TABLES, "hot"], "EQUAL"), r
+            compared += 1
+            if compared % 5 == 4:
+                weir.kill()
+                w.halt.wait(1)
+                weir.start()
+    assert compared >= 5
+    weir.wait()
+    assert compare(weir)["verdict"] == "EQUAL"
+
+
+class Churn(writer.threading.Thread):
+    """one statement again and again; with placeholders for a random number that is not in `spare`"""
+
+    def __init__(self, server, db, *statements, numbers=1, spare=(), per_second=500, seed=SEED):
+        super().__init__(daemon=True)
+        self.con, self.statements = server.connect(database=db, autocommit=True), statements
+        self.rnd, self.numbers, self.spare, self.pause = random.Random(seed), numbers, set(spare), 1 / per_second
+        self.halt, self.error, self.done = writer.threading.Event(), None, 0
+
+    def run(self):
+        try:
+            with self.con.cursor() as cur:
+                while not self.halt.wait(self.pause):
+                    n = self.rnd.randrange(self.numbers)
+                    if n in self.spare:
+                        continue
+                    s = self.rnd.choice(self.statements)
+                    cur.execute(s.replace("%s", str(n)))
+                    self.done += 1
+        except Exception as e:
+            self.error = e
+        finally:
+            self.con.close()
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *exc):
+        self.halt.set()
+        self.join(30)
+        if self.error:
+            raise self.error
+
+
+N = 20000
+GOODS = "id INT PRIMARY KEY, name VARCHAR(40), price DECIMAL(10,2), body BLOB, seen TIMESTAMP(6) NULL, made DATETIME, r FLOAT"
+CHURN = ["UPDATE goods SET price = price + 1 WHERE id = %s", "UPDATE goods SET seen = NOW(6), r = RAND() WHERE id = %s", "DELETE FROM goods WHERE id = %s",
+         "INSERT IGNORE INTO goods VALUES (%s, 'again', 1, 'x', NOW(6), NOW(), 0.1)"]
+
+
+def fill_goods(server, db):
+    server.sql(f"CREATE TABLE goods ({GOODS})", "CREATE TABLE heap (a INT, b VARCHAR(20))", db=db)
+    with server.connect(database=db, autocommit=True) as con, con.cursor() as cur:
+        for a in range(0, N, 2000):
+            cur.executemany("INSERT INTO goods VALUES (%s, %s, %s, %s, '2024-03-31 02:30:00.5', '2024-01-01', 0.1)", [(i, f"thing {i}", i / 4, bytes([i % 256]) * 300) for i in range(a, a + 2000)])
+            cur.executemany("INSERT INTO heap VALUES (%s, 'v')", [(i % 1000,) for i in range(a, a + 2000)])
+
+
+def test_planted_damage_is_found_under_load(server, db, weir):
+    rnd = random.Random(SEED)
+    fill_goods(server, db)
+    lost, stale, bit, zone, extra = (rnd.sample(range(N), 5) for _ in range(5))
+    spare = {i for x in (lost, stale, bit, zone, extra) for i in x}
+    lost, stale, bit, zone, extra = (sorted(set(x) - set().union(*others)) for x, others in (
+        (lost, [stale, bit, zone, extra]), (stale, [lost, bit, zone, extra]), (bit, [lost, stale, zone, extra]), (zone, [lost, stale, bit, extra]), (extra, [lost, stale, bit, zone])))
+    server.sql(*[f"DELETE FROM goods WHERE id = {i}" for i in lost], db=db)
+    weir.start()
+    weir.wait()
+    with Churn(server, db, *CHURN, numbers=N, spare=spare):
+        assert planted(server, db, *[f"INSERT INTO goods VALUES ({i}, 'lost', 1, 'x', NOW(), NOW(), 1)" for i in lost]) == len(lost)
+        planted(server, db, *[f"UPDATE goods SET price = price - 0.01 WHERE id = {i}" for i in stale])
+        planted(server, db, *[f"UPDATE goods SET body = INSERT(body, {rnd.randrange(1, 300)}, 1, CHAR(ORD(body) ^ {1 << rnd.randrange(8)})) WHERE id = {i}" for i in bit])
+        planted(server, db, *[f"UPDATE goods SET seen = seen + INTERVAL 2 HOUR WHERE id = {i}" for i in zone])
+        planted(server, db, *[f"DELETE FROM goods WHERE id = {i}" for i in extra])
+        planted(server, db, "DELETE FROM heap WHERE a = 7 LIMIT 1", "INSERT INTO heap VALUES (8, 'v'), (8, 'v')")
+        for method in ("rows", "pushed"):
+            r = compare(weir, "--method", method, status=1)
+            t = tables(r)
+            print(SEED, lost, stale, bit, zone, extra)
+            found = {(d["kind"], int(d["key"]["id"])): d for d in t["goods"]["differences"]}
+            assert set(found) == {("missing", i) for i in lost} | {("surplus", i) for i in extra} | {("different", i) for i in (*stale, *bit, *zone)}
+            assert {tuple(found["different", i]["columns"]) for i in stale} <= {("price",)}
+            assert {tuple(found["different", i]["columns"]) for i in bit} <= {("body",)}
+            assert {tuple(found["different", i]["columns"]) for i in zone} <= {("seen",)}
+            assert sorted((d["kind"], d["source"]["a"] if d["source"] else d["lake"]["a"], d["in_source"], d["in_lake"]) for d in t["heap"]["differences"]) == \
+                [("missing", "8", 22, 20), ("surplus", "7", 19, 20)]
+    text = weir.run("compare", status=1).out
+    assert "DIFFERENT" in text and "only in the lake" in text
+
+
+def test_structure(server, db, weir):
+    server.sql("CREATE TABLE a (id INT PRIMARY KEY, v INT)", "INSERT INTO a VALUES (1, 1)", "CREATE TABLE b (id INT PRIMARY KEY)", "CREATE TABLE c (id INT PRIMARY KEY)",
+               "CREATE TABLE d (id INT PRIMARY KEY, v INT, w VARCHAR(5) NOT NULL)", "CREATE TABLE same (id INT PRIMARY KEY)", db=db)
+    weir.catch_up()
+    planted(server, db, "ALTER TABLE a ADD COLUMN w INT", "DROP TABLE b", "CREATE TABLE e (id INT PRIMARY KEY)", "ALTER TABLE c DROP PRIMARY KEY", "ALTER TABLE d MODIFY v BIGINT UNSIGNED, MODIFY w VARCHAR(5) NULL")
+    server.sql("CREATE TABLE last (id INT PRIMARY KEY)", db=db)
+    weir.catch_up(status=None)
+    t = tables(compare(weir, "--level", "structure", status=1))
+    what = {n: {(f["what"], f["subject"]) for f in x["findings"]} for n, x in t.items()}
+    assert what["a"] == {("column-missing", "w")}
+    assert what["b"] == {("table-surplus", None)}
+    assert what["c"] == {("key", None)}
+    assert what["e"] == {("table-missing", None)}
+    assert what["d"] == {("type", "v"), ("nullability", "w")}
+    assert t["same"]["verdict"] == "EQUAL" and not what["same"]
+
+
+@pytest.mark.local_lake("files are removed by path")
+def test_a_data_file_that_is_gone_is_found(server, db, weir, lake):
+    server.sql("CREATE TABLE t (id INT PRIMARY KEY, v INT)", "INSERT INTO t VALUES (1, 1), (2, 2)", db=db)
+    weir.catch_up()
+    server.sql("INSERT INTO t VALUES (3, 3)", db=db)
+    weir.catch_up()
+    path = next(p for p in weir.home.rglob("*.parquet") if "/t-" in str(p))
+    path.unlink()
+    t = tables(compare(weir, status=1))["t"]
+    assert [f["what"] for f in t["findings"]] == ["file-missing"] and t["findings"][0]["subject"] == str(path)
+    assert t["rows"]["missing"] == 3 - t["rows"]["lake"] > 0
+
+
+@pytest.mark.parametrize("method", ["rows", "pushed"])
+def test_every_type(server, flavor, db, make_weir, method):
+    weir = make_weir(server, [rf"{db}\..*"], {"types": {"zero_date": "epoch", "time": "string"}} if method == "pushed" else {})
+    kinds = {**TYPES, **ONLY[flavor]}
+    names = {f"t{i}": kind for i, kind in enumerate(kinds)}
+    with server.connect(database=db, autocommit=True) as con, con.cursor() as cur:
+        cur.execute("SET time_zone = '+00:00'")
+        for t, kind in names.items():
+            cur.execute(f"CREATE TABLE {t} (id INT PRIMARY KEY, v {kind})")
+            for i, lit in enumerate([*kinds[kind], "NULL"]):
+                cur.execute(f"INSERT INTO {t} VALUES ({i}, {lit})")
+    weir.catch_up()
+    with server.connect(database=db, autocommit=True) as con, con.cursor() as cur:
+        cur.execute("SET time_zone = '+00:00'")
+        for t, kind in names.items():
+            for i, lit in enumerate(kinds[kind]):
+                cur.execute(f"INSERT INTO {t} VALUES ({100 + i}, {lit})")
+    weir.catch_up()
+    r = compare(weir, "--method", method)
+    assert {names[n]: (t["verdict"], t["rows"]["source"]) for n, t in tables(r).items()} == {k: ("EQUAL", 2 * len(v) + 1) for k, v in kinds.items()}
+    if method == "pushed":
+        print({k: tables(r)[n]["method_why"] for n, k in names.items() if tables(r)[n]["method"] != "pushed"})
+    for t in names:
+        planted(server, db, f"UPDATE {t} SET v = NULL WHERE id = 0")
+    r = compare(weir, "--method", method, status=1)
+    for n, t in tables(r).items():
+        assert [(d["kind"], d["key"], d["columns"], d["source"]["v"]) for d in t["differences"]] == [("different", {"id": "0"}, ["v"], None)], (names[n], t)
+
+
+KEYS = {
+    "VARCHAR(20) COLLATE utf8mb4_general_ci": ["''", "'B'", "'a'", "'ö '", "'Z'", "'日本'", "'x''y'", "'\\\\'"],
+    "CHAR(9) COLLATE utf8mb4_bin": ["''", "'a'", "'A'", "'ä'", "'a b'"],
+    "VARCHAR(20) CHARACTER SET latin1": ["'ß'", "'o'", "'é'"],
+    "BINARY(3)": ["0x000000", "0x610000", "0x616100"],
+    "VARBINARY(9)": ["''", "0x00", "0x0000", "0x2C27"],
+    "BIT(40)": ["0", "1", "1099511627775"],
+    "DECIMAL(30,4)": ["-1.5", "0", "99999999999999999999999999.9999"],
+    "BIGINT UNSIGNED": ["0", "9223372036854775808", "18446744073709551615"],
+    "DATETIME(6)": ["'1000-01-01'", "'2024-02-29 12:00:00.000001'"],
+    "TIME(3)": ["'-838:59:59'", "'00:00:00.001'", "'838:59:59'"],
+    "ENUM('z','a','M')": ["'a'", "'z'", "'M'"],
+    "DOUBLE": ["-0.1", "1e300", "5e-324"],
+}
+
+
+@pytest.mark.parametrize("method", ["rows", "pushed"])
+def test_every_kind_of_key(server, db, weir, method):
+    for i, (kind, literals) in enumerate(KEYS.items()):
+        server.sql(f"CREATE TABLE k{i} (v INT, k {kind} NOT NULL, s SMALLINT, PRIMARY KEY (k, s))", *[f"INSERT INTO k{i} VALUES ({n}, {lit}, {s})" for n, lit in enumerate(literals) for s in (-1, 7)], db=db)
+    weir.catch_up()
+    for i, (kind, literals) in enumerate(KEYS.items()):
+        server.sql(f"UPDATE k{i} SET v = v + 100 WHERE s = 7", db=db)
+    weir.catch_up()
+    assert compare(weir, "--method", method)["verdict"] == "EQUAL"
+    for i, (kind, literals) in enumerate(KEYS.items()):
+        assert planted(server, db, f"DELETE FROM k{i} WHERE k = {literals[-1]} AND s = 7", f"UPDATE k{i} SET v = -5 WHERE k = {literals[0]} AND s = -1") == 2
+    r = compare(weir, "--method", method, status=1)
+    for t in r["tables"]:
+        assert sorted(d["kind"] for d in t["differences"]) == ["different", "surplus"], t
+
+
+def test_merged_shards_and_a_row_in_the_wrong_one(server, db, make_weir):
+    weir = make_weir(server, [rf"{db}\..*"], {"merge": [{"from": rf"{db}\.s_\d+", "to": "lake.shards"}, {"from": rf"{db}\.h_\d+", "to": "lake.heaps"}]})
+    for i in range(3):
+        server.sql(f"CREATE TABLE s_{i} (id INT PRIMARY KEY, v {['INT', 'BIGINT', 'VARCHAR(9)'][i]})", f"INSERT INTO s_{i} VALUES (1, 1), (2, 2), (3, NULL), ({10 + i}, 5)",
+                   f"CREATE TABLE h_{i} (a INT)", f"INSERT INTO h_{i} VALUES (1), (1), (2)", db=db)
+    weir.start()
+    weir.wait()
+    with Churn(server, db, "UPDATE s_1 SET v = v + 1 WHERE id = 1", "INSERT INTO h_1 VALUES (5)", "DELETE FROM h_1 WHERE a = 5 LIMIT 1"):
+        for _ in range(4):
+            r = compare(weir)
+            assert r["verdict"] == "EQUAL", r
+        assert {t["name"] for t in r["tables"]} == {"shards", "heaps"}
+        planted(server, db, "DELETE FROM s_0 WHERE id = 10", "INSERT INTO s_2 VALUES (10, '5')", "DELETE FROM h_2 WHERE a = 2", "INSERT INTO h_0 VALUES (2)")
+        t = tables(compare(weir, status=1))
+    assert sorted((d["kind"], d["key"]["tb_name"], d["key"]["id"]) for d in t["shards"]["differences"]) == [("missing", "s_2", "10"), ("surplus", "s_0", "10")]
+    assert sorted((d["kind"], (d["source"] or d["lake"])["tb_name"], d["in_source"], d["in_lake"]) for d in t["heaps"]["differences"]) == [("missing", "h_0", 2, 1), ("surplus", "h_2", 0, 1)]
+
+
+def test_rules_are_applied_to_the_source_and_masks_hold(server, db, make_weir):
+    rules = [{"table": rf"{db}\.orders", "filter": "status <> 'test'", "set": {"total": "price * qty"}, "mask": {"email": "hash", "phone": "partial", "secret": "null"},
+              "rename": {"status": "state"}, "drop": ["qty"]}]
+    weir = make_weir(server, [rf"{db}\..*"], {"transform": {"rules": rules}})
+    server.sql("CREATE TABLE orders (id INT PRIMARY KEY, price DECIMAL(9,2), qty INT, status VARCHAR(9), email VARCHAR(40), phone VARCHAR(20), secret VARCHAR(20))",
+               *[f"INSERT INTO orders VALUES ({i}, {i}, 2, '{'test' if i % 5 == 0 else 'ok'}', 'user{i}@example.com', '+49123456{i:04}', 'geheim{i}')" for i in range(200)], db=db)
+    weir.start()
+    weir.wait()
+    with Churn(server, db, "UPDATE orders SET qty = qty + 1 WHERE id = %s", "UPDATE orders SET status = IF(status = 'test', 'ok', 'test') WHERE id = %s", numbers=200, spare={7, 8, 10, 11}):
+        for _ in range(4):
+            assert compare(weir)["verdict"] == "EQUAL"
+        planted(server, db, "UPDATE orders SET email = 'somebody@example.org' WHERE id = 7", "UPDATE orders SET status = 'ok' WHERE id = 10", "UPDATE orders SET secret = 'other' WHERE id = 11", "DELETE FROM orders WHERE id = 8")
+        r = weir.run("compare", "--json", "--html", str(weir.dir / "r.html"), status=1)
+    found = {(d["kind"], d["key"]["id"]): d for d in json.loads(r.out)["tables"][0]["differences"]}
+    assert set(found) == {("different", "7"), ("missing", "10"), ("surplus", "8")}
+    assert found["different", "7"]["columns"] == ["email"]
+    for text in (r.out, (weir.dir / "r.html").read_text(), weir.run("compare", status=1).out, *[p.read_text() for p in (weir.home / "compare").glob("*.json")]):
+        assert "example." not in text and "geheim" not in text and "+4912345" not in text
+
+
+def test_sample_filter_and_other_options(server, db, weir):
+    server.sql("CREATE TABLE t (id INT PRIMARY KEY, made DATETIME NOT NULL, v INT)", db=db)
+    with server.connect(database=db, autocommit=True) as con, con.cursor() as cur:
+        cur.executemany("INSERT INTO t VALUES (%s, UTC_TIMESTAMP() - INTERVAL %s DAY, 1)", [(i, i % 20) for i in range(2000)])
+    weir.catch_up()
+    r = compare(weir, "--sample", "10%", "--seed", "5")
+    assert r["seed"] == 5 and 120 < tables(r)["t"]["rows"]["source"] < 280 and compare(weir, "--sample", "10%", "--seed", "5")["tables"][0]["rows"] == tables(r)["t"]["rows"]
+    r = compare(weir, "--last", "5d", "--time-column", "made", "--max-threads-running", "50", "--max-replica-lag", "60")
+    assert tables(r)["t"]["rows"]["source"] == 500
+    planted(server, db, "UPDATE t SET v = 2 WHERE id IN (3, 18)")
+    assert tables(compare(weir, "--last", "5d", "--time-column", "made", status=1))["t"]["rows"]["different"] == 1
+    d = tables(compare(weir, "--keys-only", status=1))["t"]["differences"]
+    assert sorted(x["key"]["id"] for x in d) == ["18", "3"] and not any("source" in x or "lake" in x for x in d)
+    weir.run("compare", "nothing", status=1)
+    weir.run("compare", "--level", "rows", status=2)
+    weir.run("compare", "--last", "5d", status=2)
+    assert compare(weir, rf"{db}\.t", "--level", "structure")["tables"][0]["verdict"] == "EQUAL"
+
+
+def test_a_table_that_is_altered_meanwhile_is_compared_again(server, db, weir):
+    fill_goods(server, db)
+    weir.start()
+    weir.wait()
+    stop = writer.threading.Event()
+
+    def alter():
+        with server.connect(database=db, autocommit=True) as con, con.cursor() as cur:
+            for i in range(3):
+                cur.execute(f"ALTER TABLE goods ADD COLUMN c{i} INT DEFAULT {i}")
+                stop.wait(0.3)
+    th = writer.threading.Thread(target=alter)
+    th.start()
+    r = compare(weir)
+    th.join()
+    assert r["verdict"] == "EQUAL", r
+    assert tables(compare(weir))["goods"]["columns"][-1]["name"] == "c2"
+
