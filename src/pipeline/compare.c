@@ -30,6 +30,7 @@ static void member_free(side_member *m) {
     for (uint64_t i = 0; i < m->ncursors; i++) wr_free(m->cursors[i]);
     wr_free(m->cursors), wr_free(m->db), wr_free(m->name), wr_free(m->def);
     wr_pos_clear(&m->read_at);
+    wr_snap_close(m->snap);
     wr_buf_free(&m->waiting);
     wr_free(m->seqs), wr_free(m->ends);
     wr_free(m);
@@ -61,6 +62,7 @@ static void round_clear(round *r) {
     wr_lake_view_close(r->view);
     wr_pos_clear(&r->begin), wr_pos_clear(&r->end);
     r->tables = NULL, r->points = NULL, r->void_from = r->void_to = NULL, r->members = NULL, r->view = NULL;
+    r->touched = NULL;
     r->ntables = r->npoints = r->nvoid = 0;
     r->seq = r->seq_committed = 0;
 }
@@ -246,8 +248,13 @@ static wr_code bind_tables(round *r, wr_err *err) {
         else WR_TRY(judge_lake(r, t, &health[t->lake], err));
         if (t->again || t->lake < 0 || !t->at.ours) continue;
         WR_TRY(wr_side_shape(r, t, err));
-        if (t->report->verdict || r->what->level == WR_COMPARE_STRUCTURE) t->report->method = "structure";
-        else if (t->common) WR_TRY(wr_side_rows_open(r, t, 2 * health[t->lake].rows, err));
+        if (t->report->verdict || !t->common || r->what->level == WR_COMPARE_STRUCTURE) {
+            t->report->method = "structure";
+            continue;
+        }
+        t->lake_rows = r->what->level == WR_COMPARE_COUNTS ? health[t->lake].rows : 0;
+        WR_TRY(wr_side_sums_open(r, t, err));
+        if (!t->summed && !t->again) WR_TRY(wr_side_rows_open(r, t, 2 * health[t->lake].rows, err));
     }
     return WR_OK;
 }
@@ -267,6 +274,7 @@ static wr_code open_round(round *r, wr_err *err) {
 
 static wr_code read_table(round *r, side_table *t, wr_err *err) {
     r->rows = 0;
+    if (t->summed) return wr_side_sum_both(r, t, err);
     WR_TRY(wr_side_read_lake(r, t, err));
     for (int k = 0; k < t->nmembers && !t->again; k++) WR_TRY(wr_side_read_source(r, t->members[k], err));
     return WR_OK;
@@ -275,7 +283,8 @@ static wr_code read_table(round *r, side_table *t, wr_err *err) {
 static wr_code settle_table(round *r, side_table *t, wr_err *err) {
     wr_table_report *rep = t->report;
     if (t->again) return WR_OK;
-    if (t->sieve) WR_TRY(wr_side_settle(r, t, err));
+    if (t->summed) WR_TRY(wr_side_sum_settle(r, t, err));
+    else if (t->sieve) WR_TRY(wr_side_settle(r, t, err));
     table_done(t);
     if (rep->verdict) return WR_OK;
     const wr_sieve_totals *d = &rep->rows;
@@ -292,8 +301,8 @@ static wr_code run_round(round *r, wr_err *err) {
     for (int i = 0; i < r->ntables; i++) {
         side_table *t = r->tables[i];
         int64_t at = wr_mono_us();
-        if (t->sieve && !t->again) WR_TRY(read_table(r, t, err));
-        any |= t->sieve && !t->again;
+        if ((t->sieve || t->summed) && !t->again) WR_TRY(read_table(r, t, err));
+        any |= (t->sieve || t->summed) && !t->again;
         t->report->ms = (wr_mono_us() - at) / 1000;
     }
     /* The definitions, too, are those of `begin`; what moved until `end` is in the stream. */
@@ -320,8 +329,10 @@ static bool any_open(const wr_compare_report *r) {
 static wr_code rounds(round *r, wr_err *err) {
     int64_t until = wr_mono_us() + (r->what->patience_s ? r->what->patience_s : PATIENCE_S) * INT64_C(1000000);
     for (;;) {
+        r->at_once = false;
         wr_code rc = run_round(r, err);
         round_clear(r);
+        if (rc == WR_OK && r->at_once) continue;
         bool soon = rc != WR_OK && err->retry == WR_RETRY_SOON;
         if ((rc != WR_OK && !soon) || (rc == WR_OK && !any_open(r->report))) return rc;
         /* Without a sync nothing will move any more but what the source does. */
@@ -368,6 +379,8 @@ wr_code wr_pipeline_compare(const wr_pipeline_options *o, const wr_compare *what
     if (rc == WR_OK) rc = open_all(&r, replica, xa, err);
     if (rc == WR_OK) rc = rounds(&r, err);
     if (rc == WR_OK && !rep.ntables && what->ntables) rc = wr_fail(err, WR_E_NOTFOUND, WR_RETRY_NO, "neither source nor lake has a table that %s names", what->tables[0]);
+    for (int i = 0; i < r.nread; i++) wr_free(r.read[i].ns), wr_free(r.read[i].name);
+    wr_free(r.read);
     wr_rules_free(r.rules);
     wr_store_close(r.store);
     wr_engine_close(r.engine);

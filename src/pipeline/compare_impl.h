@@ -20,6 +20,11 @@ typedef struct side_member {
     char **cursors; uint64_t ncursors, cap; /* where its chunks begin; NULL = at the beginning */
     bool exact;                /* read as of exactly read_at */
     wr_pos read_at;
+    /* of what is summed up: compare_sums.c */
+    wr_snap *snap;
+    uint64_t rows, sum;        /* of the source, when all has been added at the lake's position; modulo 2^64 */
+    uint64_t open_rows, open_sum; /* what the transaction under way adds */
+    bool touched; struct side_member *next_touched;
     /* changes that wait for the transform */
     wr_buf waiting; uint64_t *seqs; size_t *ends; uint32_t nwaiting; /* [2 * nwaiting] ends: before, after */
 } side_member;
@@ -39,6 +44,8 @@ typedef struct side_table {
     wr_sieve *sieve;           /* NULL: its rows are not compared (any more) */
     wr_file *images; char *images_path; uint64_t images_end; wr_buf images_tail; /* rows of changes */
     wr_table_report *report;
+    bool summed;               /* instead of a sieve */
+    uint64_t lake_rows, lake_sum;
     bool again;                /* what was found does not count: something moved */
     wr_value *vals;            /* scratch, for common or shape, whichever is wider */
     wr_buf row, key_row;
@@ -47,6 +54,8 @@ typedef struct side_table {
 
 /* A position in the stream and the number of the last change at or before it. */
 typedef struct seq_point { wr_pos pos; uint64_t seq; } seq_point;
+
+typedef struct to_read { char *ns, *name; const char *why; } to_read;
 
 /* One pass over all tables that are not decided. */
 typedef struct round {
@@ -67,6 +76,9 @@ typedef struct round {
     seq_point *points; int npoints;
     uint64_t seq, seq_committed;
     uint64_t *void_from, *void_to; int nvoid;
+    side_member *touched;      /* by the transaction under way, of those that are summed up */
+    to_read *read; int nread;  /* tables of which sums are not enough: for all rounds */
+    bool at_once;              /* the next round need not wait for anything */
     uint64_t rows;             /* read of the present table */
 } round;
 
@@ -76,6 +88,15 @@ wr_code wr_side_read_lake(round *r, side_table *t, wr_err *err);
 wr_code wr_side_read_source(round *r, side_member *m, wr_err *err);
 wr_code wr_side_stream(round *r, wr_err *err); /* from the earliest position of a table to the end of the reading */
 wr_code wr_side_settle(round *r, side_table *t, wr_err *err); /* differences to the report */
+
+/* compare_sums.c: counts and sums instead of rows. Opens t->summed, or the report says why not */
+wr_code wr_side_sums_open(round *r, side_table *t, wr_err *err);
+wr_code wr_side_sum_lake_row(side_table *t, wr_slice row, wr_err *err);
+wr_code wr_side_sum_both(round *r, side_table *t, wr_err *err);
+wr_code wr_side_sum_change(round *r, side_member *m, const wr_change *c, wr_err *err);
+void wr_side_sum_end(round *r, const wr_pos *pos); /* of a transaction; NULL: it does not count */
+wr_code wr_side_read_rows(round *r, side_table *t, const char *why, wr_err *err); /* in the next round */
+wr_code wr_side_sum_settle(round *r, side_table *t, wr_err *err);
 
 /* compare_shape.c: columns of either side */
 wr_code wr_side_shape(round *r, side_table *t, wr_err *err);

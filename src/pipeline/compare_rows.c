@@ -65,6 +65,7 @@ typedef struct lake_reader { round *r; side_table *t; uint64_t file; } lake_read
 static wr_code take_lake_row(void *ctx, uint64_t pos, wr_slice row, wr_err *err) {
     lake_reader *l = ctx;
     hashed h;
+    if (l->t->summed) return wr_side_sum_lake_row(l->t, row, err);
     WR_TRY(hash_row(l->r, l->t, row, &h, err));
     return h.there ? wr_sieve_add(l->t->sieve, WR_SIDE_LAKE, false, h.key, h.row, l->file << 32 | pos, err) : WR_OK;
 }
@@ -200,8 +201,9 @@ static wr_code on_change(void *ctx, const wr_change *c, wr_err *err) {
     round *r = ctx;
     side_member *m = wr_u64map_get(r->members, c->table);
     r->seq++;
-    if (!m || !m->table->sieve || m->table->again) return WR_OK;
+    if (!m || (!m->table->sieve && !m->table->summed) || m->table->again) return WR_OK;
     if (c->schema_version != m->schema->version) return wr_side_moved(m->table, err, "%s.%s was altered meanwhile", m->db, m->name);
+    if (m->table->summed) return wr_side_sum_change(r, m, c, err);
     if (m->transform) return wait_for_transform(r, m, c, err);
     return add_change(r, m, r->seq, c->before, c->after, err);
 }
@@ -211,8 +213,8 @@ static wr_code on_ddl(void *ctx, const wr_ddl *d, wr_err *err) {
     for (int i = 0; i < r->ntables; i++)
         for (int k = 0; k < r->tables[i]->nmembers; k++) {
             side_member *m = r->tables[i]->members[k];
-            bool named = (!strcmp(d->db, m->db) && !strcmp(d->name, m->name)) || (d->old_name && !strcmp(d->old_db, m->db) && !strcmp(d->old_name, m->name));
-            if (named || d->table == m->id) WR_TRY(wr_side_moved(m->table, err, "%s.%s was altered meanwhile%s%.300s", m->db, m->name, d->why ? ": " : "", d->why ? d->why : ""));
+            bool same_name = (!strcmp(d->db, m->db) && !strcmp(d->name, m->name)) || (d->old_name && !strcmp(d->old_db, m->db) && !strcmp(d->old_name, m->name));
+            if (same_name || d->table == m->id) WR_TRY(wr_side_moved(m->table, err, "%s.%s was altered meanwhile%s%.300s", m->db, m->name, d->why ? ": " : "", d->why ? d->why : ""));
         }
     return WR_OK;
 }
@@ -226,6 +228,7 @@ static wr_code on_stale(void *ctx, uint32_t table, const char *why, wr_err *err)
 static wr_code on_commit(void *ctx, const wr_pos *pos, int64_t event_time_us, wr_err *err) {
     round *r = ctx;
     r->seq_committed = r->seq;
+    wr_side_sum_end(r, pos);
     for (int i = 0; i < r->npoints; i++)
         if (wr_pos_cmp(pos, &r->points[i].pos) <= 0) r->points[i].seq = r->seq;
     return wr_pos_cmp(pos, &r->end) >= 0 ? wr_fail(err, WR_E_CANCELLED, WR_RETRY_NO, "all has been read") : WR_OK;
@@ -233,6 +236,7 @@ static wr_code on_commit(void *ctx, const wr_pos *pos, int64_t event_time_us, wr
 
 static wr_code on_abort(void *ctx, wr_err *err) {
     round *r = ctx;
+    wr_side_sum_end(r, NULL);
     if (r->seq == r->seq_committed) return WR_OK;
     size_t n = (size_t)r->nvoid + 1;
     uint64_t *a = wr_realloc(r->void_from, n * sizeof *a);
@@ -263,7 +267,7 @@ wr_code wr_side_stream(round *r, wr_err *err) {
     int ignored;
     for (int i = 0; i < r->ntables; i++) {
         side_table *t = r->tables[i];
-        if (!t->sieve || t->again) continue;
+        if ((!t->sieve && !t->summed) || t->again) continue;
         WR_TRY(point_of(r, &t->at.pos, &t->point, err));
         if (wr_pos_cmp(&t->at.pos, from) < 0) from = &t->at.pos;
         for (int k = 0; k < t->nmembers; k++)

@@ -36,7 +36,7 @@ static void nap_us(int64_t us) {
 
 /* Takes n rows from the source's budget and sleeps off the debt; a bucket of one second's rows. Negative n gives back.
  */
-static void budget_take(wr_source *s, double n) {
+void wr_budget_take(wr_source *s, double n) {
     if (s->rows_per_second == 0 || n == 0) return;
     double rate = (double)s->rows_per_second;
     pthread_mutex_lock(&s->budget_lock);
@@ -52,7 +52,7 @@ static void budget_take(wr_source *s, double n) {
 }
 
 /* ------------------------------------------------------------------ connection and definition */
-static void drop_connection(wr_snap *sn, bool busy) {
+void wr_snap_drop(wr_snap *sn, bool busy) {
     if (!sn->m) return;
     if (busy)
         wr_my_abandon(sn->m);
@@ -314,7 +314,7 @@ wr_code wr_snap_open(wr_source *s, const char *def, wr_snap **ret_snap, wr_err *
 
 void wr_snap_close(wr_snap *sn) {
     if (!sn) return;
-    drop_connection(sn, false);
+    wr_snap_drop(sn, false);
     wr_snap_plan_free(sn->plan);
     wr_my_table_free(sn->t);
     wr_free(sn->table_sql);
@@ -361,7 +361,7 @@ static wr_code read_piece(wr_snap *sn, const char *cond, progress *pr, wr_row_fn
         pr->left--;
         pr->rows++;
     }
-    if (rc != WR_OK) drop_connection(sn, true); /* rows may be on their way; and it detaches the statement */
+    if (rc != WR_OK) wr_snap_drop(sn, true); /* rows may be on their way; and it detaches the statement */
     result_close(&r);
     return rc;
 }
@@ -396,11 +396,11 @@ wr_code wr_snap_chunk(wr_snap *sn, const wr_key_range *range, uint64_t max_rows,
     for (;;) {
         progress pr = {.left = left < step ? left : step};
         uint64_t want = pr.left;
-        budget_take(sn->s, (double)want);
+        wr_budget_take(sn->s, (double)want);
         wr_code rc = read_range(sn, at, upto, &pr, fn, ctx, err);
-        budget_take(sn->s, -(double)(want - pr.rows));
+        wr_budget_take(sn->s, -(double)(want - pr.rows));
         if (rc != WR_OK) {
-            drop_connection(sn, true);
+            wr_snap_drop(sn, true);
             wr_free(pr.after);
             return where(sn, err);
         }
@@ -440,7 +440,7 @@ wr_code wr_snap_one_key(wr_snap *sn, const char *tail, char **ret_cursor, wr_err
         if (rc != WR_OK || n == 0) break;
         if (!cursor) rc = wr_snap_plan_cursor(sn->plan, p, n, &cursor, err);
     }
-    if (rc != WR_OK) drop_connection(sn, true);
+    if (rc != WR_OK) wr_snap_drop(sn, true);
     result_close(&r);
     if (rc != WR_OK) {
         wr_free(cursor);
@@ -527,16 +527,16 @@ static wr_code read_view(wr_snap *sn, wr_row_fn *fn, void *ctx, wr_err *err) {
         if (rc != WR_OK || n == 0) break;
         rc = wr_snap_plan_row(sn->plan, p, n, &sn->row, err);
         if (rc == WR_OK) rc = fn(ctx, wr_buf_view(&sn->row), err);
-        if (rate && ++since >= step) budget_take(sn->s, (double)since), since = 0;
+        if (rate && ++since >= step) wr_budget_take(sn->s, (double)since), since = 0;
     }
-    if (rc != WR_OK) drop_connection(sn, true);
+    if (rc != WR_OK) wr_snap_drop(sn, true);
     result_close(&r);
     return rc;
 }
 
 enum { VIEW_TRIES = 5 };
 
-wr_code wr_snap_read_all(wr_snap *sn, wr_row_fn *fn, void *ctx, wr_pos *ret_pos, wr_err *err) {
+wr_code wr_snap_view(wr_snap *sn, wr_pos *ret_pos, wr_err *err) {
     all_read ar = {0};
     wr_code rc = WR_OK;
     for (int i = 0; i < VIEW_TRIES; i++) {
@@ -548,18 +548,25 @@ wr_code wr_snap_read_all(wr_snap *sn, wr_row_fn *fn, void *ctx, wr_pos *ret_pos,
         ar.guard = NULL;
         if (rc == WR_OK) break;
         wr_pos_clear(&ar.pos);
-        drop_connection(sn, true);
+        wr_snap_drop(sn, true);
         if (no != ER_LOCK_WAIT_TIMEOUT) break; /* somebody's DDL or long transaction: let it through, then again */
     }
+    if (rc == WR_OK) *ret_pos = ar.pos;
+    return rc;
+}
+
+wr_code wr_snap_read_all(wr_snap *sn, wr_row_fn *fn, void *ctx, wr_pos *ret_pos, wr_err *err) {
+    wr_pos pos = {0};
+    wr_code rc = wr_snap_view(sn, &pos, err);
     if (rc == WR_OK) rc = read_view(sn, fn, ctx, err);
     /* Locks and read view end with the session. */
-    drop_connection(sn, rc != WR_OK);
+    wr_snap_drop(sn, rc != WR_OK);
     if (rc != WR_OK) {
-        wr_pos_clear(&ar.pos);
+        wr_pos_clear(&pos);
         where(sn, err);
         return as_ddl(sn, err);
     }
     wr_pos_clear(ret_pos);
-    *ret_pos = ar.pos;
+    *ret_pos = pos;
     return WR_OK;
 }

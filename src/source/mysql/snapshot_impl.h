@@ -41,5 +41,10 @@ wr_code wr_snap_rows_estimate(wr_snap *sn, const char *cond, uint64_t *ret, wr_e
 /* Reads one key in raw form: `SELECT ... {tail}`; *ret_cursor NULL when there is no row. */
 wr_code wr_snap_one_key(wr_snap *sn, const char *tail, char **ret_cursor, wr_err *err);
 wr_code wr_snap_connected(wr_snap *sn, wr_err *err);
+void wr_snap_drop(wr_snap *sn, bool busy); /* the connection; busy: rows may be on their way */
+/* A read view of all rows as of one position on the snapshot's connection, which drops it: "a table without a key" in snapshot.c. */
+wr_code wr_snap_view(wr_snap *sn, wr_pos *ret_pos, wr_err *err);
+/* Takes n rows from the source's budget and sleeps off the debt. Negative n gives back. */
+void wr_budget_take(wr_source *s, double n);
 
 #endif

@@ -114,6 +114,15 @@ wr_code wr_snap_chunk(wr_snap *sn, const wr_key_range *range, uint64_t max_rows,
 /* A table without a key: all rows as of exactly *ret_pos. */
 wr_code wr_snap_read_all(wr_snap *sn, wr_row_fn *fn, void *ctx, wr_pos *ret_pos, wr_err *err);
 
+/* The server counts the rows and sums up a checksum of each row's text, so that none goes over the wire, as of exactly *ret_pos. rows_only: only counts them. */
+typedef struct wr_snap_total { uint64_t rows, sum; wr_pos pos; /* owned */ } wr_snap_total;
+wr_code wr_snap_sum(wr_snap *sn, bool rows_only, wr_snap_total *ret_total, wr_err *err);
+/* Whether every column has a text that the server and wr_snap_text write alike; why not otherwise. */
+bool wr_snap_can_sum(const wr_snap *sn, char why[200]);
+/* The text of a row of wr_snap_schema, appended; the sum is that of wr_crc32 over such texts, modulo 2^64. Rows that the server writes otherwise after all (dates that a
+ * policy replaced) give another sum, never the same by mistake. */
+wr_code wr_snap_text(const wr_snap *sn, wr_slice row, wr_buf *out, wr_err *err);
+
 /* Returns once the server has at most so many statements under way (Threads_running, ours not counted) and, where it is itself a replica, is at most so many seconds
  * behind; 0 = no limit. Asks it at most once a second. @thread any */
 wr_code wr_source_calm(wr_source *s, int max_threads_running, int max_replica_lag_s, wr_err *err);
