@@ -49,6 +49,8 @@ wr_code wr_sieve_new(const wr_sieve_options *o, wr_sieve **ret, wr_err *err) {
     return WR_OK;
 }
 
+uint64_t wr_sieve_memory(const wr_sieve *s) { return (sizeof(part) + BLOCK_RECORDS * sizeof(record)) << s->bits; }
+
 void wr_sieve_free(wr_sieve *s) {
     if (!s) return;
     for (size_t i = 0; s->parts && i < (size_t)1 << s->bits; i++) wr_free(s->parts[i].tail), wr_free(s->parts[i].blocks);

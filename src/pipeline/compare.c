@@ -19,6 +19,8 @@
 
 #define PATIENCE_S 30
 #define AGAIN_MS 2000
+#define MEMORY (UINT64_C(96) << 20) /* of all tables of a round, one table more or less */
+#define TABLE_MEMORY 32768
 #define DEAD_LETTER_NS "_weir"
 
 /* ------------------------------------------------------------------ clearing */
@@ -95,6 +97,16 @@ static wr_code new_report(wr_compare_report *r, const char *ns, const char *name
     t[r->ntables] = (wr_table_report){.ns = wr_strdup(ns), .name = wr_strdup(name), .snapshot = -1, .method = "rows"};
     *ret = &t[r->ntables++];
     return (*ret)->ns && (*ret)->name ? WR_OK : wr_nomem(err, "report", 64);
+}
+
+/* The table's report, empty. */
+static wr_code fresh_report(wr_compare_report *r, const char *ns, const char *name, wr_table_report **ret, wr_err *err) {
+    wr_table_report *t = report_of(r, ns, name);
+    if (!t) return new_report(r, ns, name, ret, err);
+    wr_table_report fresh = {.ns = WR_STEAL(t->ns), .name = WR_STEAL(t->name), .snapshot = -1, .method = "rows"};
+    wr_table_report_clear(t);
+    *t = fresh;
+    return *ret = t, WR_OK;
 }
 
 /* In the second round only what the first could not decide. */
@@ -194,6 +206,23 @@ static wr_code judge_absent(round *r, side_table *t, wr_err *err) {
     return wr_side_reason(t, WR_DIFFERENT, err, "it is in the source and not in the lake");
 }
 
+static bool is_source(const round *r, const char *ns, const char *name) {
+    for (int i = 0; i < r->ntables; i++)
+        if (!strcmp(r->tables[i]->ns, ns) && !strcmp(r->tables[i]->name, name)) return true;
+    return false;
+}
+
+/* What was undecided and is in neither side any more. */
+static void drop_vanished(round *r, const wr_sql_table *tables, int n) {
+    int kept = 0;
+    for (int i = 0; i < r->report->ntables; i++) {
+        wr_table_report *t = &r->report->tables[i];
+        if (is_open(t) && !is_source(r, t->ns, t->name) && find_lake(tables, n, t->ns, t->name) < 0) wr_table_report_clear(t);
+        else r->report->tables[kept++] = *t;
+    }
+    r->report->ntables = kept;
+}
+
 /* Lake tables of the pipeline that no source table belongs to. */
 static wr_code judge_surplus(round *r, const wr_sql_table *tables, int n, wr_err *err) {
     for (int i = 0; i < n; i++) {
@@ -202,8 +231,8 @@ static wr_code judge_surplus(round *r, const wr_sql_table *tables, int n, wr_err
         wr_table_report *rep = report_of(r->report, tables[i].ns, tables[i].name);
         wr_lake_view_point(r->view, i, &p);
         WR_TRY(matches(r->what, tables[i].ns, tables[i].name, &wanted, err));
-        if (!p.ours || !wanted || !strcmp(tables[i].ns, DEAD_LETTER_NS) || rep) continue;
-        WR_TRY(new_report(r->report, tables[i].ns, tables[i].name, &rep, err));
+        if (!p.ours || !wanted || !strcmp(tables[i].ns, DEAD_LETTER_NS) || (rep && !is_open(rep)) || is_source(r, tables[i].ns, tables[i].name)) continue;
+        WR_TRY(fresh_report(r->report, tables[i].ns, tables[i].name, &rep, err));
         side_table t = {.report = rep};
         WR_TRY(lake_is_past(r, &r->begin, &past, err));
         if (p.dropped) WR_TRY(wr_side_reason(&t, WR_NOT_COMPARED, err, "it was dropped in the source, or is not captured any more, and is kept in the lake"));
@@ -216,46 +245,59 @@ static wr_code judge_surplus(round *r, const wr_sql_table *tables, int n, wr_err
     return WR_OK;
 }
 
-/* What the last round could not decide is looked at afresh; it may be gone altogether. */
-static void drop_open(wr_compare_report *r) {
-    int n = 0;
-    for (int i = 0; i < r->ntables; i++) {
-        if (is_open(&r->tables[i])) wr_table_report_clear(&r->tables[i]);
-        else r->tables[n++] = r->tables[i];
-    }
-    r->ntables = n;
+static wr_code open_table(round *r, side_table *t, const wr_table_health *health, wr_err *err) {
+    if (t->lake < 0 || !t->at.ours) return judge_absent(r, t, err);
+    WR_TRY(judge_lake(r, t, &health[t->lake], err));
+    if (t->again) return WR_OK;
+    WR_TRY(wr_side_shape(r, t, err));
+    if (t->report->verdict || !t->common || r->what->level == WR_COMPARE_STRUCTURE) return t->report->method = "structure", WR_OK;
+    t->lake_rows = r->what->level == WR_COMPARE_COUNTS ? health[t->lake].rows : 0;
+    WR_TRY(wr_side_sums_open(r, t, err));
+    return t->summed || t->again ? WR_OK : wr_side_rows_open(r, t, 2 * health[t->lake].rows, err);
 }
 
+static bool was_tried(const round *r, const side_table *t) {
+    WR_AUTO char *full = wr_asprintf("%s.%s", t->ns, t->name);
+    return full && wr_map_get(r->tried, wr_slice_str(full));
+}
+
+static wr_code note_tried(round *r, const side_table *t, wr_err *err) {
+    WR_AUTO char *full = wr_asprintf("%s.%s", t->ns, t->name);
+    return full && wr_map_put(r->tried, wr_slice_str(full), r) ? WR_OK : wr_nomem(err, "tables", 64);
+}
+
+/* Tables for this round: as many as fit in memory together, first those that had none yet. */
 static wr_code bind_tables(round *r, wr_err *err) {
     const wr_sql_table *tables;
     const wr_table_health *health;
-    int n;
+    int n, kept = 0, untried = 0;
+    uint64_t memory = 0;
     wr_table_report *rep;
-    for (int i = 0; i < r->ntables; i++) {
-        const side_table *t = r->tables[i];
-        WR_TRY(new_report(r->report, t->ns, t->name, &rep, err));
-        for (int k = 0; k < t->nmembers; k++) WR_TRY(add_source(rep, t->members[k], err));
-    }
-    /* the list does not move any more but for tables that nobody points at */
     WR_TRY(wr_lake_view_tables(r->view, &tables, &health, &n, err));
+    drop_vanished(r, tables, n);
     WR_TRY(judge_surplus(r, tables, n, err));
+    for (int i = 0; i < r->ntables; i++) untried += !was_tried(r, r->tables[i]);
     for (int i = 0; i < r->ntables; i++) {
         side_table *t = r->tables[i];
-        t->report = report_of(r->report, t->ns, t->name);
-        t->lake = find_lake(tables, n, t->ns, t->name);
-        if (t->lake >= 0) wr_lake_view_point(r->view, t->lake, &t->at);
-        if (t->lake < 0 || !t->at.ours) WR_TRY(judge_absent(r, t, err));
-        else WR_TRY(judge_lake(r, t, &health[t->lake], err));
-        if (t->again || t->lake < 0 || !t->at.ours) continue;
-        WR_TRY(wr_side_shape(r, t, err));
-        if (t->report->verdict || !t->common || r->what->level == WR_COMPARE_STRUCTURE) {
-            t->report->method = "structure";
+        bool now = memory < MEMORY && (!untried || !was_tried(r, t));
+        r->tables[i] = NULL;
+        if (now) {
+            r->tables[kept++] = t;
+            WR_TRY(fresh_report(r->report, t->ns, t->name, &rep, err));
+            t->report = rep; /* until the next one; found again below */
+            for (int k = 0; k < t->nmembers; k++) WR_TRY(add_source(rep, t->members[k], err));
+            if ((t->lake = find_lake(tables, n, t->ns, t->name)) >= 0) wr_lake_view_point(r->view, t->lake, &t->at);
+            WR_TRY(open_table(r, t, health, err));
+            WR_TRY(note_tried(r, t, err));
+            memory += t->sieve ? wr_sieve_memory(t->sieve) : TABLE_MEMORY;
             continue;
         }
-        t->lake_rows = r->what->level == WR_COMPARE_COUNTS ? health[t->lake].rows : 0;
-        WR_TRY(wr_side_sums_open(r, t, err));
-        if (!t->summed && !t->again) WR_TRY(wr_side_rows_open(r, t, 2 * health[t->lake].rows, err));
+        for (int k = 0; k < t->nmembers; k++) wr_u64map_del(r->members, t->members[k]->id);
+        r->at_once |= untried > 0;
+        table_free(t);
     }
+    r->ntables = kept;
+    for (int i = 0; i < r->ntables; i++) r->tables[i]->report = report_of(r->report, r->tables[i]->ns, r->tables[i]->name);
     return WR_OK;
 }
 
@@ -264,7 +306,6 @@ static wr_code open_round(round *r, wr_err *err) {
     WR_AUTO char *catalog = wr_path_join(r->o->home, "catalog.db");
     wr_pos begin = {0};
     if (!catalog || !(r->members = wr_u64map_new())) return wr_nomem(err, "comparison", 256);
-    drop_open(r->report);
     WR_TRY(wr_source_begin(r->source, 1, &begin, err));
     r->begin = begin;
     WR_TRY(wr_source_each_table(r->source, add_member, r, err));
@@ -327,12 +368,15 @@ static bool any_open(const wr_compare_report *r) {
 }
 
 static wr_code rounds(round *r, wr_err *err) {
-    int64_t until = wr_mono_us() + (r->what->patience_s ? r->what->patience_s : PATIENCE_S) * INT64_C(1000000);
+    int64_t patience_us = (r->what->patience_s ? r->what->patience_s : PATIENCE_S) * INT64_C(1000000), until = wr_mono_us() + patience_us;
     for (;;) {
         r->at_once = false;
         wr_code rc = run_round(r, err);
         round_clear(r);
-        if (rc == WR_OK && r->at_once) continue;
+        if (rc == WR_OK && r->at_once) {
+            until = wr_mono_us() + patience_us; /* of those that are left at the end */
+            continue;
+        }
         bool soon = rc != WR_OK && err->retry == WR_RETRY_SOON;
         if ((rc != WR_OK && !soon) || (rc == WR_OK && !any_open(r->report))) return rc;
         /* Without a sync nothing will move any more but what the source does. */
@@ -376,11 +420,13 @@ wr_code wr_pipeline_compare(const wr_pipeline_options *o, const wr_compare *what
     WR_AUTO char *dir = wr_path_join(o->home, "compare"), *replica = wr_asprintf("%s compare %d", o->name, (int)getpid()), *xa = wr_asprintf("%s/compare/xa-%d", o->home, (int)getpid());
     wr_code rc = dir && replica && xa ? WR_OK : wr_nomem(err, "path", 256);
     r.dir = dir;
+    if (rc == WR_OK && !(r.tried = wr_map_new())) rc = wr_nomem(err, "tables", 256);
     if (rc == WR_OK) rc = open_all(&r, replica, xa, err);
     if (rc == WR_OK) rc = rounds(&r, err);
     if (rc == WR_OK && !rep.ntables && what->ntables) rc = wr_fail(err, WR_E_NOTFOUND, WR_RETRY_NO, "neither source nor lake has a table that %s names", what->tables[0]);
     for (int i = 0; i < r.nread; i++) wr_free(r.read[i].ns), wr_free(r.read[i].name);
     wr_free(r.read);
+    wr_map_free(r.tried, NULL);
     wr_rules_free(r.rules);
     wr_store_close(r.store);
     wr_engine_close(r.engine);

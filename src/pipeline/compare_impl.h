@@ -78,6 +78,7 @@ typedef struct round {
     uint64_t *void_from, *void_to; int nvoid;
     side_member *touched;      /* by the transaction under way, of those that are summed up */
     to_read *read; int nread;  /* tables of which sums are not enough: for all rounds */
+    wr_map *tried;             /* "ns.name" of tables that had a round, so that those that cannot be decided are not in front of the others; for all rounds */
     bool at_once;              /* the next round need not wait for anything */
     uint64_t rows;             /* read of the present table */
 } round;

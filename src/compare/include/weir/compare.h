@@ -39,6 +39,7 @@ typedef struct wr_sieve_options {
 } wr_sieve_options;
 wr_code wr_sieve_new(const wr_sieve_options *o, wr_sieve **ret_sieve, wr_err *err);
 void wr_sieve_free(wr_sieve *s);
+uint64_t wr_sieve_memory(const wr_sieve *s); /* that it may take until records are brought together */
 /* key: hash of the key, of the whole row where there is none. row: hash of the row; of a table without a key the number of the member (wr_sieve_bounds.read_at). */
 wr_code wr_sieve_add(wr_sieve *s, wr_side side, bool absent, wr_h128 key, uint64_t row, uint64_t where, wr_err *err);
 
