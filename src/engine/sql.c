@@ -84,6 +84,13 @@ static uint64_t seek(const deletes *d, uint64_t from, uint64_t pos) {
     return lo;
 }
 
+/* Consecutive rows of one file, as a scan gives them: then only those that are deleted need be looked at. */
+static bool is_run(const int32_t *table, const uint64_t *file, const int64_t *row, idx_t n) {
+    uint64_t odd = n == 0 || row[0] < 0;
+    for (idx_t k = 0; k < n; k++) odd |= (uint64_t)(table[k] ^ table[0]) | (file[k] ^ file[0]) | ((uint64_t)row[k] - (uint64_t)row[0] - k);
+    return !odd;
+}
+
 /* weir_live(table INTEGER, file UBIGINT, row BIGINT) -> BOOLEAN */
 static void live(duckdb_function_info info, duckdb_data_chunk in, duckdb_vector out) {
     const session *s = duckdb_scalar_function_get_extra_info(info);
@@ -104,6 +111,12 @@ static void live(duckdb_function_info info, duckdb_data_chunk in, duckdb_vector 
     bool *ret = duckdb_vector_get_data(out);
     const deletes *d = NULL;
     uint64_t at = 0;
+    if (is_run(table, file, row, n) && table[0] >= 0 && table[0] < s->ntables && s->deletes[table[0]] && file[0] < (uint64_t)s->tables[table[0]].nfiles) {
+        d = &s->deletes[table[0]][file[0]];
+        memset(ret, true, n);
+        for (at = seek(d, 0, (uint64_t)row[0]); at < d->n && d->pos[at] - (uint64_t)row[0] < n; at++) ret[d->pos[at] - (uint64_t)row[0]] = false;
+        return;
+    }
     for (idx_t k = 0; k < n; k++) {
         int32_t t = table[k];
         if (t < 0 || t >= s->ntables || !s->deletes[t] || file[k] >= (uint64_t)s->tables[t].nfiles) {
