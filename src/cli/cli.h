@@ -27,7 +27,7 @@ typedef struct wr_args {
     double timeout_s;         /* < 0: none given */
     /* compare */
     const char *method, *level, *html, *time_column; /* NULL: none given */
-    bool keys_only, has_seed;
+    bool keys_only, has_seed, resume;
     double sample;            /* 0: none given */
     uint64_t seed, rows_per_second;
     int64_t last_us;          /* < 0: none given */

@@ -1,4 +1,5 @@
 /* weir compare */
+#include <cjson/cJSON.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,6 +57,75 @@ static wr_code keep(const wr_compare_report *r, const char *home, wr_err *err) {
     return rc == WR_OK && oldest ? wr_file_remove(oldest, err) : rc;
 }
 
+/* ------------------------------------------------------------------ going on after an interruption */
+/* home/compare/unfinished: what was found equal so far, and with which options. */
+typedef struct session {
+    char *path, *options;
+    cJSON *doc;               /* of an interrupted run; what `done` points at */
+    wr_compared *done; int ndone;
+} session;
+
+static void session_clear(session *s) {
+    wr_free(s->path), wr_free(s->options), wr_free(s->done);
+    cJSON_Delete(s->doc);
+}
+
+static wr_code session_open(session *s, const wr_args *a, const char *home, wr_err *err) {
+    WR_AUTO_BUF wr_buf b = WR_BUF_INIT;
+    wr_buf_printf(&b, "%s %s %.9g %d %" PRIu64 " %s %" PRId64, a->level ? a->level : "content", a->method ? a->method : "rows", a->sample, a->has_seed, a->seed, a->time_column ? a->time_column : "", a->time_column ? a->last_us : 0);
+    for (int i = 0; i < a->nwords; i++) wr_buf_printf(&b, " %s", a->words[i]);
+    WR_AUTO char *dir = wr_path_join(home, "compare");
+    s->path = dir ? wr_path_join(dir, "unfinished") : NULL;
+    s->options = wr_buf_cstr(&b) ? wr_strdup((char *)b.p) : NULL;
+    return s->path && s->options ? WR_OK : wr_nomem(err, "path", 256);
+}
+
+static const char *text_of(const cJSON *o, const char *key) {
+    const char *t = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(o, key));
+    return t ? t : "";
+}
+
+static wr_code session_resume(session *s, wr_err *err) {
+    WR_AUTO_BUF wr_buf b = WR_BUF_INIT;
+    if (!wr_file_exists(s->path)) return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "there is no interrupted comparison: %s does not exist", s->path);
+    WR_TRY(wr_file_get(s->path, 64u << 20, &b, err));
+    if (!wr_buf_cstr(&b) || !(s->doc = cJSON_Parse((char *)b.p))) return wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "%s cannot be read", s->path);
+    if (strcmp(text_of(s->doc, "options"), s->options)) return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "the interrupted comparison had other options: '%s', not '%s'", text_of(s->doc, "options"), s->options);
+    const cJSON *list = cJSON_GetObjectItemCaseSensitive(s->doc, "equal"), *o;
+    if (!(s->done = wr_calloc((size_t)cJSON_GetArraySize(list) + 1, sizeof *s->done))) return wr_nomem(err, "tables", 4096);
+    cJSON_ArrayForEach(o, list)
+        s->done[s->ndone++] = (wr_compared){.ns = text_of(o, "namespace"), .name = text_of(o, "name"), .position = text_of(o, "position"), .method = text_of(o, "method"), .source_rows = strtoull(text_of(o, "source_rows"), NULL, 10),
+                                            .lake_rows = strtoull(text_of(o, "lake_rows"), NULL, 10), .offset = strtoull(text_of(o, "offset"), NULL, 10), .snapshot = strtoll(text_of(o, "snapshot"), NULL, 10)};
+    return WR_OK;
+}
+
+static void add_number(cJSON *o, const char *key, int64_t n) {
+    char t[24];
+    snprintf(t, sizeof t, "%" PRId64, n);
+    cJSON_AddStringToObject(o, key, t); /* a JSON number has only 53 bits */
+}
+
+/* A report that cannot be kept is no reason to end the comparison. */
+static void on_checkpoint(void *ctx, const wr_compare_report *r) {
+    const session *s = ctx;
+    wr_err err = WR_ERR_INIT;
+    cJSON *doc = cJSON_CreateObject(), *list = cJSON_AddArrayToObject(doc, "equal");
+    cJSON_AddStringToObject(doc, "options", s->options);
+    for (int i = 0; i < r->ntables; i++) {
+        const wr_table_report *t = &r->tables[i];
+        if (t->verdict != WR_EQUAL) continue;
+        cJSON *o = cJSON_CreateObject();
+        cJSON_AddStringToObject(o, "namespace", t->ns), cJSON_AddStringToObject(o, "name", t->name), cJSON_AddStringToObject(o, "position", t->position), cJSON_AddStringToObject(o, "method", t->method);
+        add_number(o, "source_rows", (int64_t)t->rows.source_rows), add_number(o, "lake_rows", (int64_t)t->rows.lake_rows), add_number(o, "offset", (int64_t)t->offset), add_number(o, "snapshot", t->snapshot);
+        cJSON_AddItemToArray(list, o);
+    }
+    char *text = cJSON_PrintUnformatted(doc);
+    if (text && wr_file_put(s->path, wr_slice_str(text), &err) != WR_OK) fprintf(stderr, "weir: %s\n", err.msg);
+    cJSON_free(text);
+    cJSON_Delete(doc);
+}
+
+/* ------------------------------------------------------------------ */
 static wr_code understand(const wr_args *a, wr_compare *w, wr_err *err) {
     if (a->method && !strcmp(a->method, "pushed")) w->method = WR_COMPARE_PUSHED;
     else if (a->method && strcmp(a->method, "rows")) return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "--method takes rows or pushed, not '%s'", a->method);
@@ -70,34 +140,43 @@ static wr_code understand(const wr_args *a, wr_compare *w, wr_err *err) {
     return WR_OK;
 }
 
+static wr_code say(const wr_args *a, const wr_compare_report *r, const char *home, wr_err *err) {
+    bool ok = a->json ? wr_report_json(r, stdout) : wr_report_text(r, stdout, SHOWN_TEXT, wr_cli_colour(1));
+    if (!ok) return wr_fail(err, WR_E_IO, WR_RETRY_NO, "the report cannot be written");
+    if (a->html) WR_TRY(write_file(r, a->html, true, err));
+    return keep(r, home, err);
+}
+
+static wr_code compare(const wr_args *a, const wr_config *c, wr_verdict *ret, wr_err *err) {
+    WR_CLEANUP(session_clear) session s = {0};
+    wr_pipeline_options o = *wr_config_options(c);
+    wr_compare w = {.tables = a->words, .ntables = a->nwords, .progress = isatty(2) ? on_progress : NULL, .checkpoint = on_checkpoint, .ctx = &s};
+    wr_compare_report r = {0};
+    char filter[300], iso[32];
+    WR_TRY(understand(a, &w, err));
+    WR_TRY(session_open(&s, a, o.home, err));
+    if (a->resume) WR_TRY(session_resume(&s, err));
+    w.done = s.done, w.ndone = s.ndone;
+    if (a->rows_per_second) o.source.snapshot_rows_per_second = a->rows_per_second;
+    wr_code rc = wr_pipeline_compare(&o, &w, &r, err);
+    if (w.progress) fprintf(stderr, "\r\033[K");
+    WR_TRY(rc);
+    r.keys_only = a->keys_only;
+    snprintf(filter, sizeof filter, "%.200s since %s", a->time_column ? a->time_column : "", wr_iso_time(w.since_us, iso));
+    r.filter = a->time_column ? filter : NULL;
+    *ret = wr_compare_verdict(&r);
+    rc = say(a, &r, o.home, err);
+    for (int i = 0; i < r.ntables; i++) wr_table_report_clear(&r.tables[i]);
+    wr_free(r.tables);
+    return rc == WR_OK ? wr_file_remove(s.path, err) : rc;
+}
+
 int wr_cmd_compare(const wr_args *a) {
     wr_err err = WR_ERR_INIT;
     wr_config *c = NULL;
-    wr_compare w = {.tables = a->words, .ntables = a->nwords, .progress = isatty(2) ? on_progress : NULL};
-    wr_compare_report r = {0};
-    char filter[300];
-    wr_code rc = understand(a, &w, &err);
-    if (rc == WR_OK) rc = wr_config_load(a->config, WR_NEED_ALL, &c, &err);
-    if (rc == WR_OK) {
-        wr_pipeline_options o = *wr_config_options(c);
-        if (a->rows_per_second) o.source.snapshot_rows_per_second = a->rows_per_second;
-        rc = wr_pipeline_compare(&o, &w, &r, &err);
-        if (w.progress) fprintf(stderr, "\r\033[K");
-        r.keys_only = a->keys_only;
-        if (a->time_column) {
-            char iso[32];
-            snprintf(filter, sizeof filter, "%.200s since %s", a->time_column, wr_iso_time(w.since_us, iso));
-            r.filter = filter;
-        }
-        if (rc == WR_OK) {
-            if (!(a->json ? wr_report_json(&r, stdout) : wr_report_text(&r, stdout, SHOWN_TEXT, wr_cli_colour(1)))) rc = wr_fail(&err, WR_E_IO, WR_RETRY_NO, "the report cannot be written");
-            if (rc == WR_OK && a->html) rc = write_file(&r, a->html, true, &err);
-            if (rc == WR_OK) rc = keep(&r, o.home, &err);
-        }
-    }
-    wr_verdict v = rc == WR_OK ? wr_compare_verdict(&r) : WR_UNDECIDED;
-    for (int i = 0; i < r.ntables; i++) wr_table_report_clear(&r.tables[i]);
-    wr_free(r.tables);
+    wr_verdict v = WR_UNDECIDED;
+    wr_code rc = wr_config_load(a->config, WR_NEED_ALL, &c, &err);
+    if (rc == WR_OK) rc = compare(a, c, &v, &err);
     wr_config_free(c);
     if (rc != WR_OK) return wr_cli_fail(&err);
     return v == WR_EQUAL ? EXIT_FINE : v == WR_DIFFERENT ? EXIT_FAILED : EXIT_UNDECIDED;

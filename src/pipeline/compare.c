@@ -14,6 +14,7 @@
 #include <unistd.h>
 #include "compare_impl.h"
 #include "weir/base/clock.h"
+#include "weir/base/fault.h"
 #include "weir/base/mem.h"
 #include "weir/base/pattern.h"
 
@@ -21,6 +22,7 @@
 #define AGAIN_MS 2000
 #define MEMORY (UINT64_C(96) << 20) /* of all tables of a round, one table more or less */
 #define TABLE_MEMORY 32768
+#define ROUND_ROWS 20000000 /* 1.3 GB of disk, and what an interrupted comparison does again at most, one table more or less */
 #define DEAD_LETTER_NS "_weir"
 
 /* ------------------------------------------------------------------ clearing */
@@ -271,7 +273,7 @@ static wr_code bind_tables(round *r, wr_err *err) {
     const wr_sql_table *tables;
     const wr_table_health *health;
     int n, kept = 0, untried = 0;
-    uint64_t memory = 0;
+    uint64_t memory = 0, rows = 0;
     wr_table_report *rep;
     WR_TRY(wr_lake_view_tables(r->view, &tables, &health, &n, err));
     drop_vanished(r, tables, n);
@@ -279,7 +281,7 @@ static wr_code bind_tables(round *r, wr_err *err) {
     for (int i = 0; i < r->ntables; i++) untried += !was_tried(r, r->tables[i]);
     for (int i = 0; i < r->ntables; i++) {
         side_table *t = r->tables[i];
-        bool now = memory < MEMORY && (!untried || !was_tried(r, t));
+        bool now = memory < MEMORY && rows < ROUND_ROWS && (!untried || !was_tried(r, t));
         r->tables[i] = NULL;
         if (now) {
             r->tables[kept++] = t;
@@ -289,6 +291,7 @@ static wr_code bind_tables(round *r, wr_err *err) {
             if ((t->lake = find_lake(tables, n, t->ns, t->name)) >= 0) wr_lake_view_point(r->view, t->lake, &t->at);
             WR_TRY(open_table(r, t, health, err));
             WR_TRY(note_tried(r, t, err));
+            rows += t->lake >= 0 ? health[t->lake].rows : 0;
             memory += t->sieve ? wr_sieve_memory(t->sieve) : TABLE_MEMORY;
             continue;
         }
@@ -367,12 +370,35 @@ static bool any_open(const wr_compare_report *r) {
     return false;
 }
 
+static bool any_decided(const wr_compare_report *r) {
+    for (int i = 0; i < r->ntables; i++)
+        if (!is_open(&r->tables[i])) return true;
+    return false;
+}
+
+static wr_code take_done(wr_compare_report *r, const wr_compare *what, wr_err *err) {
+    for (int i = 0; i < what->ndone; i++) {
+        const wr_compared *d = &what->done[i];
+        wr_table_report *t;
+        WR_TRY(new_report(r, d->ns, d->name, &t, err));
+        t->verdict = WR_EQUAL, t->counted = true, t->snapshot = d->snapshot, t->offset = d->offset;
+        t->rows = (wr_sieve_totals){.source_rows = d->source_rows, .lake_rows = d->lake_rows};
+        t->method = !strcmp(d->method, "pushed") ? "pushed" : !strcmp(d->method, "counts") ? "counts" : !strcmp(d->method, "structure") ? "structure" : "rows";
+        t->counted = strcmp(t->method, "structure") != 0;
+        snprintf(t->position, sizeof t->position, "%s", d->position);
+        if (!(t->reason = wr_strdup("compared before the interruption"))) return wr_nomem(err, "report", 64);
+    }
+    return WR_OK;
+}
+
 static wr_code rounds(round *r, wr_err *err) {
     int64_t patience_us = (r->what->patience_s ? r->what->patience_s : PATIENCE_S) * INT64_C(1000000), until = wr_mono_us() + patience_us;
     for (;;) {
         r->at_once = false;
         wr_code rc = run_round(r, err);
         round_clear(r);
+        if (rc == WR_OK && r->what->checkpoint && any_decided(r->report)) r->what->checkpoint(r->what->ctx, r->report);
+        if (rc == WR_OK && WR_FAULT("compare.round")) rc = wr_fail(err, WR_E_IO, WR_RETRY_NO, "injected: comparison");
         if (rc == WR_OK && r->at_once) {
             until = wr_mono_us() + patience_us; /* of those that are left at the end */
             continue;
@@ -422,6 +448,7 @@ wr_code wr_pipeline_compare(const wr_pipeline_options *o, const wr_compare *what
     r.dir = dir;
     if (rc == WR_OK && !(r.tried = wr_map_new())) rc = wr_nomem(err, "tables", 256);
     if (rc == WR_OK) rc = open_all(&r, replica, xa, err);
+    if (rc == WR_OK) rc = take_done(&rep, what, err);
     if (rc == WR_OK) rc = rounds(&r, err);
     if (rc == WR_OK && !rep.ntables && what->ntables) rc = wr_fail(err, WR_E_NOTFOUND, WR_RETRY_NO, "neither source nor lake has a table that %s names", what->tables[0]);
     for (int i = 0; i < r.nread; i++) wr_free(r.read[i].ns), wr_free(r.read[i].name);

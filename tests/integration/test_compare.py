@@ -2,10 +2,13 @@
 import json
 import os
 import random
+import subprocess
 import time
 
 import pytest
 from harness import writer
+from harness.lake import Lake
+from harness.weir import BINARY
 from test_types import ONLY, TYPES
 
 SEED = int(os.environ.get("WEIR_SEED", "0"))
@@ -319,3 +322,58 @@ def test_a_table_that_is_altered_meanwhile_is_compared_again(server, db, weir):
     assert r["verdict"] == "EQUAL", r
     assert tables(compare(weir))["goods"]["columns"][-1]["name"] == "c2"
 
+
+def test_an_interrupted_comparison_goes_on(server, db, weir):
+    writer.create(server, db, rows=500)
+    weir.catch_up()
+    planted(server, db, "DELETE FROM by_pair WHERE nr = 3")
+    argv = [BINARY, "compare", "-c", weir.file]
+    assert subprocess.run(argv, env={**weir.env, "WEIR_FAULT": "compare.round:1:kill"}, capture_output=True).returncode == -9
+    planted(server, db, "DELETE FROM by_id WHERE id = 3", "DELETE FROM by_pair WHERE nr = 4")
+    weir.run("compare", "--resume", "--level", "counts", status=2).says("other options")
+    t = tables(compare(weir, "--resume", status=1))
+    assert t["by_id"]["verdict"] == "EQUAL" and t["by_id"]["rows"]["lake"] == 500 and "interruption" in t["by_id"]["reason"]
+    assert t["by_pair"]["rows"]["surplus"] == 2
+    weir.run("compare", "--resume", status=2).says("no interrupted")
+    assert tables(compare(weir, status=1))["by_id"]["verdict"] == "DIFFERENT"
+
+
+def test_counts(server, db, make_weir):
+    weir = make_weir(server, [rf"{db}\..*"], {"merge": [{"from": rf"{db}\.s_\d+", "to": "lake.shards"}]})
+    writer.create(server, db, rows=1000)
+    server.sql("CREATE TABLE s_1 (id INT PRIMARY KEY)", "INSERT INTO s_1 VALUES (1), (2)", "CREATE TABLE s_2 (id INT PRIMARY KEY)", "INSERT INTO s_2 VALUES (1)", db=db)
+    weir.start()
+    weir.wait()
+    with writer.Writer(server, db, SEED):
+        for _ in range(5):
+            r = compare(weir, "--level", "counts")
+            assert r["verdict"] == "EQUAL" and {t["method"] for t in r["tables"]} == {"counts"}, r
+    planted(server, db, "INSERT INTO s_2 VALUES (9)", "INSERT INTO keyless VALUES (1, 'x')")
+    t = tables(compare(weir, "--level", "counts", status=1))
+    assert {n for n, x in t.items() if x["verdict"] == "DIFFERENT"} == {"shards", "keyless"} and t["shards"]["rows"] == {"source": 4, "lake": 3, "missing": 0, "surplus": 0, "different": 0}
+
+
+@pytest.mark.local_lake("PyIceberg writes to the catalog itself")
+def test_a_row_that_is_twice_in_the_lake_or_once_too_often_removed(server, db, make_weir):
+    """PyIceberg writes what Weir never would"""
+    weir = make_weir(server, [rf"{db}\..*"], {"lake": {"format_version": 2}})
+    server.sql("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(50))", *[f"INSERT INTO t VALUES ({i}, 'v{i}')" for i in range(30)], db=db)
+    weir.catch_up()
+    assert compare(weir)["verdict"] == "EQUAL"
+    tbl = Lake(weir.home).table(db, "t")
+    tbl.append(tbl.scan(row_filter="id == 7").to_arrow())
+    d = tables(compare(weir, status=1))["t"]["differences"]
+    assert [(x["kind"], x["key"]["id"], x["in_source"], x["in_lake"]) for x in d] == [("surplus", "7", 1, 2)]
+
+
+def test_what_a_report_shows_is_no_markup(server, db, weir):
+    server.sql("CREATE TABLE `t<b>` (id INT PRIMARY KEY, `c<i>` VARCHAR(80))", "INSERT INTO `t<b>` VALUES (1, '<script>alert(1)</script>'), (2, 'x\\n\x1b[31m\"&')", db=db)
+    weir.catch_up()
+    planted(server, db, "UPDATE `t<b>` SET `c<i>` = CONCAT(`c<i>`, '!')")
+    html = weir.dir / "r.html"
+    r = weir.run("compare", "--html", str(html), status=1)
+    text = html.read_text()
+    assert "&lt;script&gt;alert(1)" in text and "<script" not in text and "<b>t" not in text and "<i>" not in text
+    assert "\x1b" not in r.out and "\x1b" not in text
+    assert json.loads(weir.run("compare", "--json", status=1).out)["tables"][0]["differences"]
+    assert len(list((weir.home / "compare").glob("*.json"))) == 2 and len(os.listdir(weir.home / "compare")) == 2

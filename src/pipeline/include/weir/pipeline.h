@@ -81,9 +81,12 @@ typedef struct wr_compare {
     int patience_s;                 /* for a table that is being loaded or altered, before it is undecided; 0 = 30 */
     int max_threads_running;        /* the source is left alone while more are; 0 = no limit */
     int max_replica_lag_s;          /* or while a replica lags more; 0 = no limit */
+    const struct wr_compared *done; int ndone; /* what an interrupted run found equal: not looked at again */
     void (*progress)(void *ctx, const char *table, uint64_t rows, uint64_t estimated);
+    void (*checkpoint)(void *ctx, const wr_compare_report *so_far); /* some tables are decided, others are not yet. NULL = not wanted */
     void *ctx;
 } wr_compare;
+typedef struct wr_compared { const char *ns, *name, *position, *method; uint64_t source_rows, lake_rows, offset; int64_t snapshot; } wr_compared;
 /* WR_E_INVAL for what `what` says, WR_E_NOTFOUND when a pattern names no table. Otherwise an error is one of connections and disks; what cannot be decided of a table is in
  * its report. */
 wr_code wr_pipeline_compare(const wr_pipeline_options *opts, const wr_compare *what, wr_compare_report *ret_report, wr_err *err);
