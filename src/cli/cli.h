@@ -25,6 +25,8 @@ typedef struct wr_args {
     const char *from, *to;    /* NULL: not given */
     int64_t older_than_us;    /* < 0: none given */
     double timeout_s;         /* < 0: none given */
+    bool apply, reload;       /* repair */
+    const char *why;
     /* compare */
     const char *method, *level, *html, *time_column; /* NULL: none given */
     bool keys_only, has_seed, resume;
@@ -44,6 +46,7 @@ int wr_cmd_sql(const wr_args *a);
 int wr_cmd_optimize(const wr_args *a);
 int wr_cmd_ledger(const wr_args *a);
 int wr_cmd_compare(const wr_args *a);
+int wr_cmd_repair(const wr_args *a);
 
 /* "weir: message" and the way out to standard error; returns EXIT_FAILED, EXIT_USAGE for WR_E_CONFIG and WR_E_INVAL. */
 int wr_cli_fail(const wr_err *err);

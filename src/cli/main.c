@@ -13,7 +13,7 @@
 
 typedef enum flag_bit { F_CONFIG = 1, F_JSON = 2, F_UNTIL = 4, F_TIMEOUT = 8, F_VERBOSE = 16, F_CSV = 32, F_ALL = 64, F_ORPHANS = 128, F_OLDER = 256, F_DELETE = 512,
                F_METHOD = 1 << 10, F_LEVEL = 1 << 11, F_HTML = 1 << 12, F_KEYS = 1 << 13, F_SAMPLE = 1 << 14, F_SEED = 1 << 15, F_LAST = 1 << 16, F_TIME = 1 << 17, F_RATE = 1 << 18, F_THREADS = 1 << 19, F_LAG = 1 << 20,
-               F_FROM = 1 << 21, F_TO = 1 << 22, F_PROMETHEUS = 1 << 23, F_RESUME = 1 << 24 } flag_bit;
+               F_FROM = 1 << 21, F_TO = 1 << 22, F_PROMETHEUS = 1 << 23, F_RESUME = 1 << 24, F_APPLY = 1 << 25, F_RELOAD = 1 << 26, F_WHY = 1 << 27 } flag_bit;
 
 typedef struct command {
     const char *name, *args, *what, *example;
@@ -33,6 +33,8 @@ static const command commands[] = {
      wr_cmd_ledger, F_CONFIG | F_JSON | F_FROM | F_TO | F_PROMETHEUS, 0, 1},
     {"compare", "-c FILE [TABLE ...] [--level structure|counts|content] [--method rows|pushed] [--json] [--html FILE]", "find out whether source and lake are equal, row by row, while both go on",
      "weir compare -c shop.yaml\n  weir compare -c shop.yaml 'shop\\.order.*' --html report.html", wr_cmd_compare, F_CONFIG | F_JSON | F_VERBOSE | F_METHOD | F_LEVEL | F_HTML | F_KEYS | F_SAMPLE | F_SEED | F_LAST | F_TIME | F_RATE | F_THREADS | F_LAG | F_RESUME, 0, 8},
+    {"repair", "-c FILE [REPORT] [--apply] [--why TEXT] [--json]  or  -c FILE --reload TABLE ... [--apply] [--why TEXT]", "put right in the lake what a comparison found, or read whole tables again, while the sync goes on", "weir repair -c shop.yaml\n  weir repair -c shop.yaml --apply --why 'ticket 4711'\n  weir repair -c shop.yaml --reload shop.orders --apply",
+     wr_cmd_repair, F_CONFIG | F_JSON | F_APPLY | F_RELOAD | F_WHY | F_TIMEOUT, 0, 8},
     {"optimize", "-c FILE [TABLE ...] [--all] [--json]  or  -c FILE --orphans [--older-than AGE] [--delete] [--json]", "do by hand what a sync does for its tables: few files, few old snapshots", "weir optimize -c shop.yaml shop.orders\n  weir optimize -c shop.yaml --orphans --older-than 7d",
      wr_cmd_optimize, F_CONFIG | F_JSON | F_ALL | F_ORPHANS | F_OLDER | F_DELETE, 0, 8},
 };
@@ -53,6 +55,9 @@ static const flag flags[] = {
     {"--delete", F_DELETE, false, "remove them"},
     {"--from", F_FROM, true, "from this minute on: 2026-11-30T14:05 (UTC), or an age: 2h"},
     {"--to", F_TO, true, "before this minute"},
+    {"--apply", F_APPLY, false, "do it; without this it is only told"},
+    {"--reload", F_RELOAD, false, "read these tables again as a whole"},
+    {"--why", F_WHY, true, "a reason for the record"},
     {"--prometheus", F_PROMETHEUS, false, "print metrics for Prometheus"},
     {"--level", F_LEVEL, true, "structure: definitions only; counts; content: all (default)"},
     {"--method", F_METHOD, true, "rows: they are read (default); pushed: the server sums them up, and only where that differs they are read"},
@@ -139,6 +144,9 @@ static int parse(const command *c, int argc, char **argv, wr_args *a) {
         case F_VERBOSE: a->verbose = true; break;
         case F_ALL: a->all = true; break;
         case F_ORPHANS: a->orphans = true; break;
+        case F_APPLY: a->apply = true; break;
+        case F_RELOAD: a->reload = true; break;
+        case F_WHY: a->why = v; break;
         case F_PROMETHEUS: a->prometheus = true; break;
         case F_FROM: a->from = v; break;
         case F_TO: a->to = v; break;

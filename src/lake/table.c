@@ -337,6 +337,16 @@ wr_code wr_table_apply(wr_table *t, uint64_t offset, wr_apply_mode mode, wr_op o
     return WR_OK;
 }
 
+wr_code wr_table_remove_row(wr_table *t, wr_slice row, bool *ret_found, wr_err *err) {
+    wr_key key;
+    if (!t->opened) WR_TRY(wr_table_open_files(t, err));
+    WR_TRY(wr_key_of(t->plan, row, &key, err));
+    t->replace = false;
+    wr_code rc = kill_key(t, key, ret_found, err);
+    recount(t);
+    return rc == WR_OK ? WR_OK : wr_err_in(err, "lake table %s.%s", t->ns, t->name);
+}
+
 /* ------------------------------------------------------------------ health */
 static uint64_t total(const wr_table *t, int64_t snapshot, const char *key) {
     const char *s = wr_ice_summary(t->ice, snapshot, key);

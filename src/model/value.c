@@ -1,5 +1,6 @@
 #include "value.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -178,4 +179,82 @@ void wr_value_print(wr_buf *b, wr_type t, const wr_value *v) {
         wr_buf_u8(b, ']');
         break;
     }
+}
+
+/* ------------------------------------------------------------------ reading what was printed */
+static bool parse_hex(wr_slice t, wr_buf *bytes) {
+    if (t.n >= 2 && t.p[0] == '0' && t.p[1] == 'x') t.p += 2, t.n -= 2;
+    if (t.n % 2) return false;
+    for (size_t i = 0; i < t.n; i += 2) {
+        int v = 0;
+        for (int k = 0; k < 2; k++) {
+            uint8_t c = t.p[i + (size_t)k] | 0x20;
+            if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'))) return false;
+            v = v * 16 + (c <= '9' ? c - '0' : c - 'a' + 10);
+        }
+        wr_buf_u8(bytes, (uint8_t)v);
+    }
+    return true;
+}
+
+static bool parse_integer(const char *s, int64_t min, int64_t max, int64_t *ret) {
+    char *end;
+    errno = 0;
+    long long v = strtoll(s, &end, 10);
+    if (!((*s >= '0' && *s <= '9') || *s == '-') || *end || errno || v < min || v > max) return false;
+    *ret = v;
+    return true;
+}
+
+static bool parse_real(const char *s, double *ret) {
+    char *end;
+    if (!strcmp(s, "NaN")) return *ret = NAN, true;
+    if (!strcmp(s, "Infinity") || !strcmp(s, "-Infinity")) return *ret = *s == '-' ? -INFINITY : INFINITY, true;
+    if (strspn(s, "0123456789+-.eE") != strlen(s) || !*s) return false;
+    *ret = strtod(s, &end);
+    return !*end;
+}
+
+static bool parse_time(const char *s, wr_type t, int64_t *ret) {
+    int y, mo, d, h = 0, mi = 0, sec = 0, us = 0, n = 0;
+    bool date = t.kind == WR_DATE;
+    bool ok = date ? sscanf(s, "%d-%2d-%2d%n", &y, &mo, &d, &n) == 3 : sscanf(s, "%d-%2d-%2dT%2d:%2d:%2d.%6d%n", &y, &mo, &d, &h, &mi, &sec, &us, &n) == 7;
+    if (!ok || strcmp(s + n, t.kind == WR_TIMESTAMPTZ ? "Z" : "") || mo < 1 || mo > 12 || d < 1 || d > 31) return false;
+    int64_t days = wr_days_from_civil(y, mo, d);
+    *ret = date ? days : days * INT64_C(86400000000) + (h * 3600 + mi * 60 + sec) * INT64_C(1000000) + us;
+    return true;
+}
+
+wr_code wr_value_parse(wr_slice text, wr_type t, wr_buf *bytes, wr_value *ret, wr_err *err) {
+    char s[96];
+    wr_value v = {0};
+    int64_t i = 0;
+    double real = 0;
+    bool ok;
+    wr_buf_clear(bytes);
+    if (t.kind == WR_STRING) return v.s = text, *ret = v, WR_OK;
+    if (t.kind == WR_BINARY) {
+        ok = parse_hex(text, bytes);
+        WR_TRY(wr_buf_check(bytes, "value", err));
+        v.s = wr_buf_view(bytes);
+    } else {
+        ok = text.n < sizeof s && !memchr(text.p, 0, text.n);
+        if (ok) memcpy(s, text.p, text.n), s[text.n] = 0;
+        switch (ok ? t.kind : 0) {
+        case WR_BOOL: v.b = !strcmp(s, "true"), ok = v.b || !strcmp(s, "false"); break;
+        case WR_INT: ok = parse_integer(s, INT32_MIN, INT32_MAX, &i), v.i32 = (int32_t)i; break;
+        case WR_LONG: ok = parse_integer(s, INT64_MIN, INT64_MAX, &i), v.i64 = i; break;
+        case WR_FLOAT: ok = parse_real(s, &real), v.f32 = (float)real; break;
+        case WR_DOUBLE: ok = parse_real(s, &real), v.f64 = real; break;
+        case WR_DECIMAL: return wr_decimal_parse(s, text.n, t, &v.dec, err) == WR_OK ? (*ret = v, WR_OK) : err->code;
+        case WR_DATE: ok = parse_time(s, t, &i), v.i32 = (int32_t)i; break;
+        case WR_TIMESTAMP:
+        case WR_TIMESTAMPTZ: ok = parse_time(s, t, &i), v.i64 = i; break;
+        default: ok = false;
+        }
+    }
+    char name[32];
+    if (!ok) return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "'%.*s' is no %s", text.n > 80 ? 80 : (int)text.n, (const char *)text.p, wr_type_name(t, name));
+    *ret = v;
+    return WR_OK;
 }

@@ -199,6 +199,14 @@ static wr_code mark_due(wr_pipeline *p, const target *t, bool due, wr_err *err) 
     return wr_state_set(p->state, key, due ? "1" : "", err);
 }
 
+wr_code wr_apply_due(wr_pipeline *p, target *t, wr_err *err) {
+    WR_TRY(mark_due(p, t, true, err));
+    WR_TRY(wr_pos_copy(&t->due_pos, &p->pos, err));
+    t->due = true;
+    t->next_load_us = 0;
+    return WR_OK;
+}
+
 /* Takes what a compaction has made, in a commit of its own; begins the next. */
 static wr_code govern(wr_pipeline *p, bool wait, wr_err *err) {
     bool changed;
@@ -237,6 +245,7 @@ static wr_code commit(wr_pipeline *p, wr_err *err) {
 wr_code wr_apply_commit(wr_pipeline *p, wr_err *err) {
     int64_t began_us = wr_mono_us();
     wr_code rc = commit(p, err);
+    if (rc == WR_OK) rc = wr_repair_committed(p, err);
     int64_t now_us = wr_mono_us(), due_us = began_us + p->o.commit_every_us, rested_us = now_us + (now_us - began_us);
     p->next_commit_us = due_us > rested_us ? due_us : rested_us;
     return rc;
@@ -292,7 +301,7 @@ static wr_code on_change(wr_pipeline *p, const wr_queue_record *rec, wr_err *err
     if (t->phase == PHASE_LOAD && !wr_table_schema(t->table)->nkey) return pass(p, rec, &c); /* of the very transaction that asks for the load: read by it, at a position behind */
     if (t->due && !wr_table_schema(t->table)->nkey) return pass(p, rec, &c); /* old rows can only be found by all their values, and those are not known: the load brings them */
     __atomic_add_fetch(&p->rows_applied, 1, __ATOMIC_RELAXED);
-    return wr_shape_change(p, m, t->due || (t->phase == PHASE_REPLAY && !m->exact) ? WR_APPLY_REPLAY : WR_APPLY_STRICT, &c, rec->offset, err);
+    return wr_shape_change(p, m, t->due || t->repaired || (t->phase == PHASE_REPLAY && !m->exact) ? WR_APPLY_REPLAY : WR_APPLY_STRICT, &c, rec->offset, err);
 }
 
 /* Rows changed without row events; never more than a mark here: all that happens until the load begins is one load. */
@@ -635,6 +644,7 @@ static wr_code on_end(wr_pipeline *p, const wr_queue_record *rec, const wr_pos *
     WR_TRY(publish_replayed(p, &now, err));
     now |= wr_mono_us() >= p->next_commit_us || wr_lake_pending_bytes(p->lake) > p->o.commit_bytes;
     now |= until && wr_pos_cmp(&p->pos, until) >= 0;
+    if (p->repair && !p->load_wanted) now = !wr_repair_holds(p);
     now |= p->tx_has_ddl && p->o.rest; /* tables that move one by one can be met ahead of others by rows (wr_table_apply), not by schema changes */
     p->tx_has_ddl = false;
     if (now) WR_TRY(wr_apply_commit(p, err));
@@ -711,6 +721,7 @@ wr_code wr_apply_open(wr_pipeline *p, wr_err *err) {
 }
 
 void wr_apply_close(wr_pipeline *p) {
+    wr_repair_forget(p);
     for (int i = 0; i < p->ntargets; i++) target_free(p->targets[i]);
     wr_free(p->targets);
     p->targets = NULL, p->ntargets = 0;
@@ -744,9 +755,10 @@ static wr_code loop(wr_pipeline *p, wr_queue_reader *r, const wr_pos *until, wr_
     p->next_commit_us = wr_mono_us() + p->o.commit_every_us;
     bool drained = false;
     for (;;) {
+        if (!p->in_tx && !p->stop && !p->repair) WR_TRY(wr_repair_look(p, until && wr_pos_cmp(&p->pos, until) >= 0, err));
         /* a transaction that was begun is finished: the commit in hand */
         if (p->stop && !p->in_tx) return wr_apply_commit(p, err);
-        if (until && !p->in_tx && p->offset == p->committed_offset && !busy(p) && wr_pos_cmp(&p->pos, until) >= 0 && all_joined(p)) {
+        if (until && !p->in_tx && p->offset == p->committed_offset && !p->repair && !busy(p) && wr_pos_cmp(&p->pos, until) >= 0 && all_joined(p)) {
             if (!due_until(p, until)) return govern(p, true, err);
             WR_TRY(load_due(p, true, err));
             continue;
@@ -758,7 +770,7 @@ static wr_code loop(wr_pipeline *p, wr_queue_reader *r, const wr_pos *until, wr_
         if (rc == WR_E_TIMEOUT || rc == WR_E_CANCELLED) {
             wr_err_clear(err);
             if (p->in_tx) continue; /* cannot be: only whole transactions are readable */
-            if (wr_mono_us() >= p->next_commit_us) {
+            if (wr_mono_us() >= p->next_commit_us && !wr_repair_holds(p)) {
                 WR_TRY(wr_apply_commit(p, err));
                 WR_TRY(load_due(p, false, err));
             }

@@ -63,6 +63,7 @@ typedef struct target {
     wr_pos due_pos;            /* the end of the transaction before the first cause; "" = an earlier run's */
     bool due_begun;            /* its load begins with the next commit: then the state forgets */
     int64_t next_load_us;      /* monotonic; no load because of `due` before this */
+    bool repaired;             /* some of its rows are newer than the stream, until that has come to the repair's end */
     bool uneven;               /* some of what it has taken since the last commit is not in the ledger as its own */
     bool reread;               /* opened with rows that must be read again: before anything is applied */
 } target;
@@ -96,6 +97,8 @@ struct wr_pipeline {
     wr_buf row2;
     size_t gathered_bytes;     /* of all members */
     wr_table *dead_letters;    /* NULL: not met yet */
+    struct repair *repair;     /* under way; NULL = none */
+    int64_t repair_look_us;    /* monotonic; when to look for one again */
     uint64_t peek_offset; wr_pos peek_pos; /* end of a transaction looked up ahead */
 
     /* loads: workers against the waiting applying thread */
@@ -145,6 +148,7 @@ wr_code wr_apply_open(wr_pipeline *p, wr_err *err);   /* lake, members and targe
 void wr_apply_close(wr_pipeline *p);
 wr_code wr_apply_run(wr_pipeline *p, const wr_pos *until, wr_err *err);
 wr_code wr_apply_commit(wr_pipeline *p, wr_err *err);
+wr_code wr_apply_due(wr_pipeline *p, target *t, wr_err *err); /* the table is read again, soon */
 wr_code wr_target_bind(wr_pipeline *p, target *t, wr_err *err); /* row conversions of a merged target for its present schema */
 
 /* shape.c: everything @thread applying but wr_shaper */
@@ -186,6 +190,12 @@ wr_code wr_decide_drop(wr_pipeline *p, const char *db, const char *name, bool mi
 wr_code wr_decide_stale(wr_pipeline *p, const char *db, const char *name, wr_slice why, wr_err *err);
 wr_code wr_decisions_open(wr_pipeline *p, wr_err *err);
 void wr_decisions_close(wr_pipeline *p);
+
+/* repair.c: applying thread */
+wr_code wr_repair_look(wr_pipeline *p, bool at_once, wr_err *err); /* begins what is asked for, between two transactions and with everything committed that was applied */
+bool wr_repair_holds(const wr_pipeline *p); /* rows of it must not be seen yet */
+wr_code wr_repair_committed(wr_pipeline *p, wr_err *err); /* after each commit */
+void wr_repair_forget(wr_pipeline *p);      /* what was done of it is lost with what was not committed; it is still asked for */
 
 /* account.c */
 wr_queue_tap wr_account_tap(wr_pipeline *p);

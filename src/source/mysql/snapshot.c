@@ -366,19 +366,33 @@ static wr_code read_piece(wr_snap *sn, const char *cond, progress *pr, wr_row_fn
     return rc;
 }
 
+static wr_code read_pieces(wr_snap *sn, char *const *conds, int n, progress *pr, wr_row_fn *fn, void *ctx, wr_err *err) {
+    WR_TRY(wr_snap_connected(sn, err));
+    WR_TRY(wr_my_exec(sn->m, err, "START TRANSACTION READ ONLY"));
+    WR_TRY(hold_table(sn, sn->m, err));
+    WR_TRY(verify(sn, sn->m, err));
+    for (int i = 0; i < n && pr->left > 0; i++) WR_TRY(read_piece(sn, conds[i], pr, fn, ctx, err));
+    return wr_my_exec(sn->m, err, "COMMIT");
+}
+
 static wr_code read_range(wr_snap *sn, const char *after, const char *upto, progress *pr, wr_row_fn *fn, void *ctx,
                           wr_err *err) {
     char **conds = NULL;
     int n = 0;
     WR_TRY(wr_my_key_conditions(&sn->k, after, upto, &conds, &n, err));
-    wr_code rc = wr_snap_connected(sn, err);
-    if (rc == WR_OK) rc = wr_my_exec(sn->m, err, "START TRANSACTION READ ONLY");
-    if (rc == WR_OK) rc = hold_table(sn, sn->m, err);
-    if (rc == WR_OK) rc = verify(sn, sn->m, err);
-    for (int i = 0; rc == WR_OK && i < n && pr->left > 0; i++) rc = read_piece(sn, conds[i], pr, fn, ctx, err);
-    if (rc == WR_OK) rc = wr_my_exec(sn->m, err, "COMMIT");
+    wr_code rc = read_pieces(sn, conds, n, pr, fn, ctx, err);
     wr_my_conditions_free(conds, n);
     return rc;
+}
+
+wr_code wr_snap_read_where(wr_snap *sn, const char *cond, uint64_t most, wr_row_fn *fn, void *ctx, wr_err *err) {
+    progress pr = {.left = most};
+    char *conds[1] = {(char *)cond};
+    wr_code rc = read_pieces(sn, conds, 1, &pr, fn, ctx, err);
+    wr_free(pr.after);
+    if (rc == WR_OK) return WR_OK;
+    wr_snap_drop(sn, true);
+    return where(sn, err);
 }
 
 wr_code wr_snap_chunk(wr_snap *sn, const wr_key_range *range, uint64_t max_rows, wr_row_fn *fn, void *ctx,

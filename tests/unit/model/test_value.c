@@ -39,6 +39,30 @@ static void prints(wr_type t, wr_value v, const char *want) {
     WR_AUTO_BUF wr_buf b = WR_BUF_INIT;
     wr_value_print(&b, t, &v);
     assert_string_equal(wr_buf_cstr(&b), want);
+    if (v.null || t.kind == WR_FLOATS) return;
+    WR_AUTO_BUF wr_buf bytes = WR_BUF_INIT, again = WR_BUF_INIT; /* and what is printed reads back */
+    wr_err err = WR_ERR_INIT;
+    wr_value back;
+    if (wr_value_parse(wr_buf_view(&b), t, &bytes, &back, &err) != WR_OK) fail_msg("%s", err.msg);
+    wr_value_print(&again, t, &back);
+    assert_string_equal(wr_buf_cstr(&again), want);
+}
+
+static void refuses(wr_type t, const char *text) {
+    WR_AUTO_BUF wr_buf bytes = WR_BUF_INIT;
+    wr_err err = WR_ERR_INIT;
+    wr_value v;
+    if (wr_value_parse(wr_slice_str(text), t, &bytes, &v, &err) != WR_E_INVAL) fail_msg("'%s' was taken", text);
+}
+
+static void texts_that_no_value_prints_are_refused(void **st) {
+    static const char *const bad_times[] = {"", "2024-01-01", "2024-01-01T00:00:00.000000Z ", "2024-13-01T00:00:00.000000Z", "x"};
+    refuses((wr_type){WR_INT}, ""), refuses((wr_type){WR_INT}, "2147483648"), refuses((wr_type){WR_INT}, "1 "), refuses((wr_type){WR_INT}, " 1"), refuses((wr_type){WR_INT}, "+1"), refuses((wr_type){WR_INT}, "0x1");
+    refuses((wr_type){WR_LONG}, "9223372036854775808"), refuses((wr_type){WR_LONG}, "-");
+    refuses((wr_type){WR_BOOL}, "1"), refuses((wr_type){WR_DOUBLE}, "nan"), refuses((wr_type){WR_DOUBLE}, "0x1p3"), refuses((wr_type){WR_DOUBLE}, ""), refuses((wr_type){WR_FLOAT}, "1.5f");
+    refuses((wr_type){WR_DECIMAL, 4, 2}, "123.45"), refuses((wr_type){WR_DECIMAL, 4, 2}, "1.234");
+    refuses((wr_type){WR_DATE}, "2024-02"), refuses((wr_type){WR_DATE}, "2024-02-29T"), refuses((wr_type){WR_BINARY}, "0x123"), refuses((wr_type){WR_BINARY}, "0xzz"), refuses((wr_type){WR_FLOATS}, "[1]");
+    for (size_t i = 0; i < sizeof bad_times / sizeof *bad_times; i++) refuses((wr_type){WR_TIMESTAMPTZ}, bad_times[i]);
 }
 
 static void values_print_for_people(void **st) {
@@ -141,6 +165,7 @@ int main(void) {
         cmocka_unit_test(civil_dates_agree_with_a_walk_through_the_calendar),
         cmocka_unit_test(the_ends_of_int32_do_not_overflow),
         cmocka_unit_test(values_print_for_people),
+        cmocka_unit_test(texts_that_no_value_prints_are_refused),
         cmocka_unit_test(decimals_parse_exactly_or_not_at_all),
         cmocka_unit_test(decimals_of_38_digits_round_trip),
         cmocka_unit_test(only_well_formed_utf8_is_valid),

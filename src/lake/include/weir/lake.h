@@ -111,6 +111,9 @@ typedef enum wr_apply_mode {
  * WR_E_EXISTS and WR_E_UNSUPPORTED are found before anything has changed. */
 wr_code wr_table_apply(wr_table *t, uint64_t offset, wr_apply_mode mode, wr_op op, wr_slice before, wr_slice after, wr_err *err);
 
+/* Takes away one row with the key of `row`, which need not be one of the table's but for its key columns. *ret_found: there was one. Counted nowhere. Not for tables without a key. */
+wr_code wr_table_remove_row(wr_table *t, wr_slice row, bool *ret_found, wr_err *err);
+
 /* New schema for what follows; columns are matched by id. fill: old rows get `initial` of the columns that are new (their files are
  * rewritten in this commit). A changed key rebuilds the index. Types must be equal or promote; else WR_E_UNSUPPORTED (reload instead). */
 wr_code wr_table_alter(wr_table *t, const wr_schema *schema, bool fill, wr_err *err);

@@ -80,6 +80,9 @@ wr_code wr_row_read(const wr_schema *s, wr_slice row, wr_value *vals, wr_err *er
 
 /* Text of a value for people and JSON-free uses (decimal point set by scale, timestamps ISO). Appends to b. */
 void wr_value_print(wr_buf *b, wr_type t, const wr_value *v);
+/* The inverse for everything but WR_FLOATS; binaries with or without the 0x. What is not text of the value itself (bytes of binaries) is kept in `bytes`, which is cleared first.
+ * WR_E_INVAL for a text that wr_value_print does not write for this type. */
+wr_code wr_value_parse(wr_slice text, wr_type t, wr_buf *bytes, wr_value *ret_value, wr_err *err);
 /* Inverse of the decimal part: "-12.340" with the type's scale. WR_E_INVAL when it does not fit exactly. */
 wr_code wr_decimal_parse(const char *s, size_t n, wr_type t, __int128 *ret_unscaled, wr_err *err);
 

@@ -91,6 +91,24 @@ typedef struct wr_compared { const char *ns, *name, *position, *method; uint64_t
  * its report. */
 wr_code wr_pipeline_compare(const wr_pipeline_options *opts, const wr_compare *what, wr_compare_report *ret_report, wr_err *err);
 
+/* What a comparison found is put right, by the lake's own writer: by the sync that runs in this home, at a moment when it has caught up, or by this call when none does. Rows: they are
+ * read again from the source by their keys, so that what is written is what the source has now, and go into the lake in one commit, in order with the stream. Reload: the table is
+ * read again beside what main shows, as after a change without row events. `weir repair`. */
+typedef struct wr_repair_table {
+    const char *ns, *name;     /* of the lake */
+    bool reload;
+    const char *const *keys;   /* [nkeys * ncolumns] texts as wr_value_print writes them, in the order of the lake table's key */
+    int nkeys, ncolumns;
+} wr_repair_table;
+typedef struct wr_repair {
+    const wr_repair_table *tables; int ntables;
+    const char *report, *why;  /* for the record: which report, and the user's reason; may be NULL */
+    double timeout_s;          /* for the sync that runs elsewhere to do it; 0 = 600 */
+} wr_repair;
+/* *ret_record: the record that is kept in home/repair, JSON (docs/formats/repair.md), owned. WR_E_TIMEOUT: it is still asked for, and will be done. A table that is refused is no error: the
+ * record says so. */
+wr_code wr_pipeline_repair(const wr_pipeline_options *opts, const wr_repair *what, char **ret_record, wr_err *err);
+
 typedef enum wr_run_mode { WR_RUN_FOREVER = 0, WR_RUN_UNTIL_CURRENT } wr_run_mode;
 /* Runs until wr_pipeline_stop (WR_OK, after finishing the commit in hand), until everything that was committed in the source when the run began
  * is visible (WR_RUN_UNTIL_CURRENT), or until an error that waiting does not cure. */

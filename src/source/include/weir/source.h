@@ -114,6 +114,11 @@ wr_code wr_snap_chunk(wr_snap *sn, const wr_key_range *range, uint64_t max_rows,
 /* A table without a key: all rows as of exactly *ret_pos. */
 wr_code wr_snap_read_all(wr_snap *sn, wr_row_fn *fn, void *ctx, wr_pos *ret_pos, wr_err *err);
 
+/* The rows with these keys as they are now, in any order; keys that are not there give none. keys[i * columns + k]: text of the k-th key column of the i-th key, as wr_value_print
+ * writes the lake's value. WR_E_UNSUPPORTED: a key column has no exact text. WR_E_INVAL: a text that is none of the column's. */
+int wr_snap_key_columns(const wr_snap *sn);
+wr_code wr_snap_find(wr_snap *sn, const char *const *keys, int nkeys, wr_row_fn *fn, void *ctx, wr_err *err);
+
 /* The server counts the rows and sums up a checksum of each row's text, so that none goes over the wire, as of exactly *ret_pos. rows_only: only counts them. */
 typedef struct wr_snap_total { uint64_t rows, sum; wr_pos pos; /* owned */ } wr_snap_total;
 wr_code wr_snap_sum(wr_snap *sn, bool rows_only, wr_snap_total *ret_total, wr_err *err);
