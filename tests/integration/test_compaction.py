@@ -5,6 +5,7 @@ import random
 import time
 
 import pytest
+from harness import backend
 from harness.lake import Lake, duckdb_connection
 
 
@@ -24,8 +25,9 @@ def test_a_stream_of_small_commits_leaves_few_files(server, db, make_weir, versi
     rng, con, lake = random.Random(seed), server.connect(), Lake(w.home)
     con.autocommit(True)
     cur, top, most = con.cursor(), 2000, 0
-    until = time.monotonic() + 15
-    while time.monotonic() < until:
+    least, merges = (24, 2) if backend.MODE == "faulty" else (60, 4)      # commits whose requests get lost take seconds
+    began = time.monotonic()
+    while time.monotonic() < began + 15 or (time.monotonic() < began + 150 and len(lake.table(db, "t").metadata.snapshots) < least + 2):
         cur.execute(f"INSERT INTO {db}.t VALUES " + ",".join(f"({top + i}, 'new {rng.random()}', {i})" for i in range(20)))
         top += 20
         cur.execute(f"UPDATE {db}.t SET v = 'changed', n = n + 1 WHERE id IN ({','.join(str(rng.randrange(top)) for _ in range(15))})")
@@ -42,7 +44,7 @@ def test_a_stream_of_small_commits_leaves_few_files(server, db, make_weir, versi
     ops = [s.summary.operation.value for s in lake.table(db, "t").metadata.snapshots]
     data, deletes = files(lake, db, "t")
     print(f"{commits} snapshots, {ops.count('replace')} of them compactions; at most {most} files seen, {data} data and {deletes} delete files in the end")
-    assert commits > 60 and ops.count("replace") >= 4
+    assert commits > least and ops.count("replace") >= merges
     assert most < 60 and data < 40, "small files pile up"
     w.kill()
     server.sql(f"UPDATE {db}.t SET n = -1 WHERE id % 3 = 0")
