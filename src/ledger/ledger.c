@@ -7,6 +7,7 @@
 #include "store.h"
 #include "weir/base/clock.h"
 #include "weir/base/log.h"
+#include "weir/base/map.h"
 #include "weir/base/mem.h"
 #include "weir/base/sum.h"
 
@@ -207,18 +208,21 @@ void wr_ledger_pass(wr_ledger *l, uint64_t offset, uint8_t op, uint32_t table) {
     if (!ok) wr_ledger_doubt(l);
 }
 
-/* What of the table goes to the lake with the next commit. Lock held. */
-static bool fresh_of(const wr_ledger *l, uint32_t table, wr_tally *out) {
+/* What of some tables goes to the lake with the next commit: each table's to its tally in `to` (by table id). Lock held. */
+static bool share_out(const wr_ledger *l, const wr_u64map *to) {
     bool ok = true;
     for (size_t i = 0; i < l->n; i++) {
         const wr_tally *t = &l->epochs[i]->fresh;
-        for (size_t k = 0; t->n && k < t->cap; k++)
-            if (t->cells[k].key && wr_cell_table(t->cells[k].key) == table) ok &= wr_tally_add(out, &t->cells[k]);
+        for (size_t k = 0; t->n && k < t->cap; k++) {
+            wr_tally *out = t->cells[k].key ? wr_u64map_get(to, wr_cell_table(t->cells[k].key)) : NULL;
+            if (out) ok &= wr_tally_add(out, &t->cells[k]);
+        }
     }
-    for (size_t k = 0; ok && k < out->cap; k++) {
-        wr_cell *c = &out->cells[k];
-        const wr_cell *p = c->key ? wr_tally_get(&l->passed, c->key) : NULL;
-        if (!p || wr_cell_table(c->key) != table) continue;
+    for (size_t k = 0; ok && l->passed.n && k < l->passed.cap; k++) {
+        const wr_cell *p = &l->passed.cells[k];
+        wr_tally *out = p->key ? wr_u64map_get(to, wr_cell_table(p->key)) : NULL;
+        if (!out || !wr_tally_get(out, p->key)) continue;
+        wr_cell *c = wr_tally_at(out, p->key);
         uint64_t left = c->rows > p->rows ? c->rows - p->rows : 0;
         c->at_ms = c->rows ? c->at_ms / c->rows * left : 0, c->rows = left;
     }
@@ -228,8 +232,10 @@ static bool fresh_of(const wr_ledger *l, uint32_t table, wr_tally *out) {
 void wr_ledger_pass_all(wr_ledger *l, uint32_t table) {
     if (!l) return;
     wr_tally rest = {0};
+    wr_u64map *only = wr_u64map_new();
+    bool ok = only && wr_u64map_put(only, table, &rest);
     pthread_mutex_lock(&l->lock);
-    bool ok = fresh_of(l, table, &rest) && wr_tally_reserve(&l->passed, rest.n);
+    ok = ok && share_out(l, only) && wr_tally_reserve(&l->passed, rest.n);
     for (size_t i = 0; ok && i < rest.cap; i++)
         if (rest.cells[i].key) wr_tally_add(&l->passed, &(wr_cell){.key = rest.cells[i].key, .rows = rest.cells[i].rows});
     pthread_mutex_unlock(&l->lock);
@@ -241,6 +247,7 @@ void wr_ledger_pass_all(wr_ledger *l, uint32_t table) {
         ok = p;
     }
     wr_tally_free(&rest);
+    wr_u64map_free(only, NULL);
     if (!ok) wr_ledger_doubt(l);
 }
 
@@ -485,26 +492,34 @@ static wr_code put_receipt(wr_ledger *l, uint64_t offset, const wr_receipt *r, w
     return put_files(l, id, r, err);
 }
 
-typedef struct prepared { wr_tally *fresh; uint64_t *first; size_t n; wr_tally passed; wr_tally *of; int nof; } prepared;
+typedef struct prepared { wr_tally *fresh; uint64_t *first; size_t n; wr_tally passed; wr_tally *of; int nof; wr_u64map *takes; /* source table -> one of `of` */ } prepared;
 
 static void prepared_clear(prepared *p) {
     for (size_t i = 0; p->fresh && i < p->n; i++) wr_tally_free(&p->fresh[i]);
     for (int i = 0; p->of && i < p->nof; i++) wr_tally_free(&p->of[i]);
     wr_free(p->fresh), wr_free(p->first), wr_free(p->of);
+    wr_u64map_free(p->takes, NULL);
     wr_tally_free(&p->passed);
 }
 
+static bool map_sources(const wr_receipt *list, int nlist, prepared *p) {
+    p->nof = nlist;
+    p->of = wr_calloc((size_t)nlist + 1, sizeof *p->of);
+    p->takes = wr_u64map_new();
+    bool ok = p->of && p->takes;
+    for (int i = 0; ok && i < nlist; i++)
+        for (int k = 0; ok && k < list[i].nsources; k++) ok = wr_u64map_put(p->takes, list[i].sources[k], &p->of[i]);
+    return ok;
+}
+
 /* Lock held: copies, so that nobody waits for the file. */
-static bool copy_fresh(const wr_ledger *l, const wr_receipt *list, int nlist, prepared *p) {
-    p->n = l->n, p->nof = nlist;
+static bool copy_fresh(const wr_ledger *l, prepared *p) {
+    p->n = l->n;
     p->fresh = wr_calloc(l->n + 1, sizeof *p->fresh);
     p->first = wr_calloc(l->n + 1, sizeof *p->first);
-    p->of = wr_calloc((size_t)nlist + 1, sizeof *p->of);
-    bool ok = p->fresh && p->first && p->of && wr_tally_merge(&p->passed, &l->passed);
+    bool ok = p->fresh && p->first && wr_tally_merge(&p->passed, &l->passed);
     for (size_t i = 0; ok && i < l->n; i++) p->first[i] = l->epochs[i]->first, ok = wr_tally_merge(&p->fresh[i], &l->epochs[i]->fresh);
-    for (int i = 0; ok && i < nlist; i++)
-        for (int k = 0; ok && k < list[i].nsources; k++) ok = fresh_of(l, list[i].sources[k], &p->of[i]);
-    return ok;
+    return ok && share_out(l, p->takes);
 }
 
 static wr_code write_prepared(wr_ledger *l, uint64_t offset, const wr_receipt *list, prepared *p, wr_err *err) {
@@ -518,8 +533,9 @@ static wr_code write_prepared(wr_ledger *l, uint64_t offset, const wr_receipt *l
 
 wr_code wr_ledger_prepare(wr_ledger *l, uint64_t offset, const wr_receipt *list, int n, wr_err *err) {
     WR_CLEANUP(prepared_clear) prepared p = {0};
+    bool ok = map_sources(list, n, &p);
     pthread_mutex_lock(&l->lock);
-    bool ok = copy_fresh(l, list, n, &p);
+    ok = ok && copy_fresh(l, &p);
     pthread_mutex_unlock(&l->lock);
     if (!ok) return wr_nomem(err, "ledger", 4096);
     pthread_mutex_lock(&l->db_lock);

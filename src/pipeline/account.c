@@ -10,6 +10,7 @@
 
 #define TICK_MS 250
 #define LOOK_EVERY_US INT64_C(20000000) /* at the source's position, while nothing comes from it */
+#define QUIET_BYTES 65536       /* more than heartbeats bring */
 #define BLOCKED_AFTER_US INT64_C(60000000) /* and at least three commits */
 #define READ_SOON_US INT64_C(60000000)  /* a file that is gone sooner after its commit was not expired */
 #define LAST_READINGS_US INT64_C(2000000) /* when asked to stop; the next start goes on */
@@ -178,7 +179,7 @@ static wr_code read_next(wr_pipeline *p, bool *ret_more, wr_err *err) {
 }
 
 typedef struct moves {
-    uint64_t queue_last, committed;
+    uint64_t queue_last, committed, bytes;
     int64_t queue_us, committed_us, looked_us; /* monotonic: since when they are what they are; when the source was asked */
     wr_pos behind;                             /* where the source was ahead of the queue when it was asked last; "" = it was not */
 } moves;
@@ -222,7 +223,8 @@ static wr_code look_whether_it_moves(wr_pipeline *p, moves *m, wr_err *err) {
     wr_pipeline_status s;
     int64_t now = wr_mono_us();
     wr_pipeline_get_status(p, &s);
-    if (!m->queue_us || s.queue_last != m->queue_last) m->queue_last = s.queue_last, m->queue_us = now;
+    bool reads = s.bytes_captured - m->bytes > QUIET_BYTES; /* a large transaction, of which the end has not come yet */
+    if (!m->queue_us || reads || s.queue_last != m->queue_last) m->queue_last = s.queue_last, m->queue_us = now, m->bytes = s.bytes_captured;
     if (!m->committed_us || s.queue_committed != m->committed || s.queue_committed >= s.queue_last) m->committed = s.queue_committed, m->committed_us = now;
     WR_TRY(look_at_source(p, m, now, err));
     return look_at_lake(p, m, now, err);
