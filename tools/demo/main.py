@@ -56,6 +56,13 @@ def watch(server, lake, weir, seconds):
     assert weir.running, f"sync ended by itself:\n{weir.log_text()}"
 
 
+def tell(*results):
+    for r in results:
+        say("$ weir " + " ".join(map(str, r.argv[1:2] + r.argv[4:])))
+        for line in (r.out + r.err).splitlines():
+            say("  " + line)
+
+
 def figures(execute, table, relation):
     sums = shop.TABLES[table][1]
     row = execute("SELECT COUNT(*)" + "".join(f", SUM({c})" for c in sums) + f" FROM {relation}")
@@ -117,6 +124,11 @@ def run():
         weir.wait(seconds=120)
         say(f"everything committed is in the lake, {time.monotonic() - t0:.1f} s after the last change")
         same = compare(server, lake)
+        title("What Weir itself says: its ledger, and a comparison while the sync runs")
+        tell(weir.run("ledger", status=(0, 1)), weir.run("compare", status=(0, 1)))
+        title("Three rows are damaged behind everybody's back, found, and put right")
+        server.sql("SET SESSION sql_log_bin = 0", f"DELETE FROM {shop.DB}.orders ORDER BY id LIMIT 1", f"UPDATE {shop.DB}.orders SET total = total + 1 ORDER BY id DESC LIMIT 2")
+        tell(weir.run("compare", rf"{shop.DB}\.orders", status=(0, 1)), weir.run("repair", "--apply", "--why", "the demo", status=(0, 1)))
         title("Where things are")
         rel = DIR.relative_to(ROOT)
         say(f"{rel}/weir.yaml       the configuration          {rel}/sync.log    what sync said")
