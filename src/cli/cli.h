@@ -33,7 +33,7 @@ typedef struct wr_args {
     double sample;            /* 0: none given */
     uint64_t seed, rows_per_second;
     int64_t last_us;          /* < 0: none given */
-    int max_threads_running, max_replica_lag_s;
+    int max_threads_running, max_replica_lag_s, parallel;
     const char *words[8]; int nwords;
 } wr_args;
 

@@ -136,7 +136,7 @@ static wr_code understand(const wr_args *a, wr_compare *w, wr_err *err) {
     if (a->time_column) w->time_column = a->time_column, w->since_us = wr_now_us() - a->last_us;
     w->sample = a->sample;
     w->seed = a->has_seed ? a->seed : (uint64_t)wr_now_us() % 1000000;
-    w->max_threads_running = a->max_threads_running, w->max_replica_lag_s = a->max_replica_lag_s;
+    w->parallel = a->parallel, w->max_threads_running = a->max_threads_running, w->max_replica_lag_s = a->max_replica_lag_s;
     return WR_OK;
 }
 

@@ -13,7 +13,7 @@
 
 typedef enum flag_bit { F_CONFIG = 1, F_JSON = 2, F_UNTIL = 4, F_TIMEOUT = 8, F_VERBOSE = 16, F_CSV = 32, F_ALL = 64, F_ORPHANS = 128, F_OLDER = 256, F_DELETE = 512,
                F_METHOD = 1 << 10, F_LEVEL = 1 << 11, F_HTML = 1 << 12, F_KEYS = 1 << 13, F_SAMPLE = 1 << 14, F_SEED = 1 << 15, F_LAST = 1 << 16, F_TIME = 1 << 17, F_RATE = 1 << 18, F_THREADS = 1 << 19, F_LAG = 1 << 20,
-               F_FROM = 1 << 21, F_TO = 1 << 22, F_PROMETHEUS = 1 << 23, F_RESUME = 1 << 24, F_APPLY = 1 << 25, F_RELOAD = 1 << 26, F_WHY = 1 << 27 } flag_bit;
+               F_FROM = 1 << 21, F_TO = 1 << 22, F_PROMETHEUS = 1 << 23, F_RESUME = 1 << 24, F_APPLY = 1 << 25, F_RELOAD = 1 << 26, F_WHY = 1 << 27, F_PARALLEL = 1 << 28 } flag_bit;
 
 typedef struct command {
     const char *name, *args, *what, *example;
@@ -32,9 +32,13 @@ static const command commands[] = {
     {"ledger", "-c FILE [TABLE] [--from TIME] [--to TIME] [--json | --prometheus]", "how many changes were captured, queued, consumed and read back from the lake, and what did not fit", "weir ledger -c shop.yaml\n  weir ledger -c shop.yaml shop.orders --from 2h",
      wr_cmd_ledger, F_CONFIG | F_JSON | F_FROM | F_TO | F_PROMETHEUS, 0, 1},
     {"compare", "-c FILE [TABLE ...] [--level structure|counts|content] [--method rows|pushed] [--json] [--html FILE]", "find out whether source and lake are equal, row by row, while both go on",
+<<<<<<< HEAD
      "weir compare -c shop.yaml\n  weir compare -c shop.yaml 'shop\\.order.*' --html report.html", wr_cmd_compare, F_CONFIG | F_JSON | F_VERBOSE | F_METHOD | F_LEVEL | F_HTML | F_KEYS | F_SAMPLE | F_SEED | F_LAST | F_TIME | F_RATE | F_THREADS | F_LAG | F_RESUME, 0, 8},
     {"repair", "-c FILE [REPORT] [--apply] [--why TEXT] [--json]  or  -c FILE --reload TABLE ... [--apply] [--why TEXT]", "put right in the lake what a comparison found, or read whole tables again, while the sync goes on", "weir repair -c shop.yaml\n  weir repair -c shop.yaml --apply --why 'ticket 4711'\n  weir repair -c shop.yaml --reload shop.orders --apply",
      wr_cmd_repair, F_CONFIG | F_JSON | F_APPLY | F_RELOAD | F_WHY | F_TIMEOUT, 0, 8},
+=======
+     "weir compare -c shop.yaml\n  weir compare -c shop.yaml 'shop\\.order.*' --html report.html", wr_cmd_compare, F_CONFIG | F_JSON | F_VERBOSE | F_METHOD | F_LEVEL | F_HTML | F_KEYS | F_SAMPLE | F_SEED | F_LAST | F_TIME | F_RATE | F_THREADS | F_LAG | F_RESUME | F_PARALLEL, 0, 8},
+>>>>>>> eb31ead (compare: tables side by side; a binlog that cannot be followed leaves its tables undecided, with the reason)
     {"optimize", "-c FILE [TABLE ...] [--all] [--json]  or  -c FILE --orphans [--older-than AGE] [--delete] [--json]", "do by hand what a sync does for its tables: few files, few old snapshots", "weir optimize -c shop.yaml shop.orders\n  weir optimize -c shop.yaml --orphans --older-than 7d",
      wr_cmd_optimize, F_CONFIG | F_JSON | F_ALL | F_ORPHANS | F_OLDER | F_DELETE, 0, 8},
 };
@@ -69,6 +73,7 @@ static const flag flags[] = {
     {"--time-column", F_TIME, true, "the column that says how old a row is"},
     {"--rows-per-second", F_RATE, true, "read the source no faster"},
     {"--max-threads-running", F_THREADS, true, "wait while the source is busier than this"},
+    {"--parallel", F_PARALLEL, true, "so many tables side by side (1)"},
     {"--resume", F_RESUME, false, "go on with a comparison that was interrupted: not what it found equal"},
     {"--max-replica-lag", F_LAG, true, "wait while the source, itself a replica, is so many seconds behind"},
 };
@@ -160,12 +165,13 @@ static int parse(const command *c, int argc, char **argv, wr_args *a) {
         case F_SEED: a->has_seed = true; /* fall through */
         case F_RATE:
         case F_THREADS:
-        case F_LAG: {
+        case F_LAG:
+        case F_PARALLEL: {
             unsigned long long n = strtoull(v, &end, 10);
             if (v[0] < '0' || v[0] > '9' || *end || (f->bit != F_SEED && (n == 0 || n > 1000000000))) return fprintf(stderr, "weir %s: %s takes a number, not '%s'\n", c->name, f->name, v), EXIT_USAGE;
             if (f->bit == F_SEED) a->seed = n;
             else if (f->bit == F_RATE) a->rows_per_second = n;
-            else *(f->bit == F_THREADS ? &a->max_threads_running : &a->max_replica_lag_s) = (int)n;
+            else *(f->bit == F_THREADS ? &a->max_threads_running : f->bit == F_LAG ? &a->max_replica_lag_s : &a->parallel) = (int)n;
             break;
         }
         case F_SAMPLE:

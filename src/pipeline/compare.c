@@ -7,6 +7,7 @@
  *
  * What breaks this is not decided but tried again: a table that is altered, loaded or due for a load meanwhile. */
 #include <inttypes.h>
+#include <pthread.h>
 #include <regex.h>
 #include <stdio.h>
 #include <string.h>
@@ -316,12 +317,53 @@ static wr_code open_round(round *r, wr_err *err) {
     return bind_tables(r, err);
 }
 
-static wr_code read_table(round *r, side_table *t, wr_err *err) {
-    r->rows = 0;
+static wr_code read_sides(round *r, side_table *t, wr_err *err) {
     if (t->summed) return wr_side_sum_both(r, t, err);
     WR_TRY(wr_side_read_lake(r, t, err));
     for (int k = 0; k < t->nmembers && !t->again; k++) WR_TRY(wr_side_read_source(r, t->members[k], err));
     return WR_OK;
+}
+
+static wr_code read_table(round *r, side_table *t, wr_err *err) {
+    int64_t at = wr_mono_us();
+    if ((!t->sieve && !t->summed) || t->again) return WR_OK;
+    wr_code rc = read_sides(r, t, err);
+    t->report->ms = (wr_mono_us() - at) / 1000;
+    return rc;
+}
+
+/* Tables side by side: each is one reader's. */
+typedef struct readers { round *r; pthread_mutex_t lock; int next; wr_code rc; wr_err err; /* lock */ } readers;
+
+static void *read_tables(void *arg) {
+    readers *rs = arg;
+    for (;;) {
+        wr_err err = WR_ERR_INIT;
+        pthread_mutex_lock(&rs->lock);
+        int i = rs->rc == WR_OK ? rs->next++ : rs->r->ntables;
+        pthread_mutex_unlock(&rs->lock);
+        if (i >= rs->r->ntables) return NULL;
+        wr_code rc = read_table(rs->r, rs->r->tables[i], &err);
+        pthread_mutex_lock(&rs->lock);
+        if (rc != WR_OK && rs->rc == WR_OK) rs->rc = rc, rs->err = err;
+        pthread_mutex_unlock(&rs->lock);
+    }
+}
+
+#define PARALLEL_MAX 64
+
+static wr_code read_all(round *r, wr_err *err) {
+    readers rs = {.r = r};
+    pthread_t th[PARALLEL_MAX];
+    int n = 0, most = r->what->parallel < r->ntables ? r->what->parallel : r->ntables;
+    pthread_mutex_init(&rs.lock, NULL);
+    for (; n < most - 1 && n < PARALLEL_MAX; n++) /* this thread is one of them */
+        if (pthread_create(&th[n], NULL, read_tables, &rs) != 0) break;
+    read_tables(&rs);
+    for (int i = 0; i < n; i++) pthread_join(th[i], NULL);
+    pthread_mutex_destroy(&rs.lock);
+    if (rs.rc != WR_OK) *err = rs.err;
+    return rs.rc;
 }
 
 static wr_code settle_table(round *r, side_table *t, wr_err *err) {
@@ -339,19 +381,23 @@ static wr_code settle_table(round *r, side_table *t, wr_err *err) {
     return WR_OK;
 }
 
+/* Binlogs that are needed and gone, or cannot be followed: without them nothing can be said. */
+static wr_code follow(round *r, wr_err *err) {
+    wr_code rc = wr_side_stream(r, err);
+    if (rc == WR_OK || err->retry == WR_RETRY_SOON || rc == WR_E_NOMEM || rc == WR_E_IO || rc == WR_E_NOSPC || rc == WR_E_AUTH) return rc;
+    wr_err why = *err;
+    wr_err_clear(err);
+    for (int i = 0; i < r->ntables; i++)
+        if (r->tables[i]->sieve || r->tables[i]->summed) WR_TRY(wr_side_moved(r->tables[i], err, "the binlog between the lake's position and the source's cannot be followed: %s", why.msg));
+    return WR_OK;
+}
+
 static wr_code run_round(round *r, wr_err *err) {
     WR_TRY(open_round(r, err));
-    bool any = false;
-    for (int i = 0; i < r->ntables; i++) {
-        side_table *t = r->tables[i];
-        int64_t at = wr_mono_us();
-        if ((t->sieve || t->summed) && !t->again) WR_TRY(read_table(r, t, err));
-        any |= (t->sieve || t->summed) && !t->again;
-        t->report->ms = (wr_mono_us() - at) / 1000;
-    }
+    WR_TRY(read_all(r, err));
     /* The definitions, too, are those of `begin`; what moved until `end` is in the stream. */
     WR_TRY(wr_source_now(r->source, &r->end, err));
-    if (any) WR_TRY(wr_side_stream(r, err));
+    WR_TRY(follow(r, err));
     for (int i = 0; i < r->ntables; i++) WR_TRY(settle_table(r, r->tables[i], err));
     return WR_OK;
 }
@@ -442,7 +488,7 @@ static wr_code open_all(round *r, const char *replica, const char *xa, wr_err *e
 wr_code wr_pipeline_compare(const wr_pipeline_options *o, const wr_compare *what, wr_compare_report *ret, wr_err *err) {
     static const char *const levels[] = {"content", "counts", "structure"};
     wr_compare_report rep = {.pipeline = o->name, .level = levels[what->level], .began_us = wr_now_us(), .sample = what->sample, .seed = what->seed};
-    round r = {.o = o, .what = what, .report = &rep};
+    round r = {.o = o, .what = what, .report = &rep, .lock = PTHREAD_MUTEX_INITIALIZER};
     WR_AUTO char *dir = wr_path_join(o->home, "compare"), *replica = wr_asprintf("%s compare %d", o->name, (int)getpid()), *xa = wr_asprintf("%s/compare/xa-%d", o->home, (int)getpid());
     wr_code rc = dir && replica && xa ? WR_OK : wr_nomem(err, "path", 256);
     r.dir = dir;

@@ -2,6 +2,7 @@
 #ifndef WEIR_PIPELINE_COMPARE_IMPL_H
 #define WEIR_PIPELINE_COMPARE_IMPL_H
 
+#include <pthread.h>
 #include "weir/base/map.h"
 #include "weir/io.h"
 #include "weir/pipeline.h"
@@ -80,7 +81,7 @@ typedef struct round {
     to_read *read; int nread;  /* tables of which sums are not enough: for all rounds */
     wr_map *tried;             /* "ns.name" of tables that had a round, so that those that cannot be decided are not in front of the others; for all rounds */
     bool at_once;              /* the next round need not wait for anything */
-    uint64_t rows;             /* read of the present table */
+    pthread_mutex_t lock;      /* guards read, at_once and what->progress while tables are read side by side */
 } round;
 
 /* compare_rows.c: rows of either side to records */

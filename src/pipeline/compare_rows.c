@@ -273,7 +273,7 @@ wr_code wr_side_stream(round *r, wr_err *err) {
         for (int k = 0; k < t->nmembers; k++)
             if (t->members[k]->exact) WR_TRY(point_of(r, &t->members[k]->read_at, &ignored, err));
     }
-    if (wr_pos_cmp(from, &r->end) >= 0) return WR_OK;
+    if (!r->npoints || wr_pos_cmp(from, &r->end) >= 0) return WR_OK;
     WR_TRY(wr_source_stream(r->source, from, &sink, err));
     for (int i = 0; i < r->ntables; i++)
         for (int k = 0; k < r->tables[i]->nmembers; k++) WR_TRY(flush_changes(r, r->tables[i]->members[k], err));
@@ -284,7 +284,7 @@ wr_code wr_side_stream(round *r, wr_err *err) {
 typedef struct source_reader {
     round *r;
     side_member *m;
-    uint64_t chunk;
+    uint64_t chunk, rows_read;
     /* of a second reading, for the report: */
     wr_code (*again)(void *ctx, const hashed *h, wr_slice row, wr_err *err);
     void *ctx;
@@ -296,7 +296,7 @@ static wr_code settle_row(source_reader *s, wr_slice row, wr_err *err) {
     WR_TRY(to_common(s->m, &row, err));
     WR_TRY(hash_row(s->r, s->m->table, row, &h, err));
     if (s->again) return s->again(s->ctx, &h, row, err);
-    s->r->rows++;
+    s->rows_read++;
     return h.there ? wr_sieve_add(s->m->table->sieve, WR_SIDE_READ, false, h.key, s->m->table->nkey ? h.row : (uint64_t)s->m->no, (uint64_t)s->m->no << 40 | s->chunk, err) : WR_OK;
 }
 
@@ -334,7 +334,7 @@ static wr_code add_cursor(side_member *m, char *cursor /* taken */, wr_err *err)
 }
 
 static wr_code read_chunks(source_reader *s, wr_snap *sn, wr_err *err) {
-    const round *r = s->r;
+    round *r = s->r;
     side_member *m = s->m;
     WR_AUTO char *label = wr_asprintf("%s.%s", m->db, m->name);
     WR_TRY(add_cursor(m, NULL, err));
@@ -345,7 +345,9 @@ static wr_code read_chunks(source_reader *s, wr_snap *sn, wr_err *err) {
         if (m->transform) WR_TRY(flush_rows(s, err)); /* they are this chunk's */
         if (!next) return WR_OK;
         WR_TRY(add_cursor(m, next, err));
-        if (r->what->progress && label) r->what->progress(r->what->ctx, label, r->rows, wr_snap_estimate(sn));
+        pthread_mutex_lock(&r->lock);
+        if (r->what->progress && label) r->what->progress(r->what->ctx, label, s->rows_read, wr_snap_estimate(sn));
+        pthread_mutex_unlock(&r->lock);
         WR_TRY(wr_source_calm(r->source, r->what->max_threads_running, r->what->max_replica_lag_s, err));
     }
 }

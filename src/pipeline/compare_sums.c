@@ -108,14 +108,21 @@ void wr_side_sum_end(round *r, const wr_pos *pos) {
 }
 
 /* Once more, with the rows. */
-wr_code wr_side_read_rows(round *r, side_table *t, const char *why, wr_err *err) {
+static wr_code note_to_read(round *r, const side_table *t, const char *why, wr_err *err) {
     to_read *list = wr_realloc(r->read, ((size_t)r->nread + 1) * sizeof *list);
     if (!list) return wr_nomem(err, "tables", sizeof *list);
     r->read = list;
     list[r->nread] = (to_read){wr_strdup(t->ns), wr_strdup(t->name), why};
     const to_read *n = &list[r->nread++];
     r->at_once = true;
-    return n->ns && n->name ? wr_side_moved(t, err, "%s", why) : wr_nomem(err, "tables", 64);
+    return n->ns && n->name ? WR_OK : wr_nomem(err, "tables", 64);
+}
+
+wr_code wr_side_read_rows(round *r, side_table *t, const char *why, wr_err *err) {
+    pthread_mutex_lock(&r->lock);
+    wr_code rc = note_to_read(r, t, why, err);
+    pthread_mutex_unlock(&r->lock);
+    return rc == WR_OK ? wr_side_moved(t, err, "%s", why) : rc;
 }
 
 wr_code wr_side_sum_settle(round *r, side_table *t, wr_err *err) {

@@ -9,6 +9,7 @@ import pytest
 from harness import writer
 from harness.lake import Lake
 from harness.weir import BINARY
+from test_bad_input import purge
 from test_types import ONLY, TYPES
 
 SEED = int(os.environ.get("WEIR_SEED", "0"))
@@ -63,7 +64,7 @@ def test_no_false_alarm_under_load(server, db, weir):
     with writer.Writer(server, db, SEED) as w, Churn(server, db, "UPDATE hot SET n = n + 1"):
         end = time.monotonic() + float(os.environ.get("WEIR_COMPARE_SECONDS", "20"))
         while time.monotonic() < end:
-            r = compare(weir)
+            r = compare(weir, "--parallel", str(1 + compared % 3), "--method", ("rows", "pushed")[compared % 2])
             assert {n: t["verdict"] for n, t in tables(r).items()} == dict.fromkeys([*TABLES, "hot"], "EQUAL"), r
             compared += 1
             if compared % 5 == 4:
@@ -377,3 +378,26 @@ def test_what_a_report_shows_is_no_markup(server, db, weir):
     assert "\x1b" not in r.out and "\x1b" not in text
     assert json.loads(weir.run("compare", "--json", status=1).out)["tables"][0]["differences"]
     assert len(list((weir.home / "compare").glob("*.json"))) == 2 and len(os.listdir(weir.home / "compare")) == 2
+
+
+def test_a_table_altered_behind_the_lakes_position_is_undecided_and_the_others_are_not(server, db, weir):
+    writer.create(server, db, rows=500)
+    server.sql("CREATE TABLE x (id INT PRIMARY KEY)", "CREATE TABLE y (id INT PRIMARY KEY)", "INSERT INTO x VALUES (1)", db=db)
+    weir.catch_up()
+    server.sql("ALTER TABLE x ADD COLUMN v INT", "INSERT INTO x VALUES (2, 2)", "TRUNCATE y", "CREATE TABLE z (id INT PRIMARY KEY)", "INSERT INTO z VALUES (1)", "UPDATE by_id SET n = n + 1", db=db)
+    t = tables(compare(weir, status=3))
+    assert {n: x["verdict"] for n, x in t.items()} == {**dict.fromkeys(TABLES, "EQUAL"), **dict.fromkeys("xyz", "UNDECIDED")}
+    assert "altered" in t["x"]["reason"] and "behind" in t["z"]["reason"]
+    weir.catch_up()
+    assert compare(weir)["verdict"] == "EQUAL"
+
+
+def test_binlogs_that_are_needed_and_gone(own_server, make_weir):
+    server = own_server()
+    server.sql("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY)", "INSERT INTO d.t VALUES (1)")
+    weir = make_weir(server, [r"d\..*"])
+    weir.catch_up()
+    server.sql("INSERT INTO d.t VALUES (2)")
+    purge(server)
+    t = tables(compare(weir, status=3))["t"]
+    assert t["verdict"] == "UNDECIDED" and "purged" in t["reason"]

@@ -78,6 +78,7 @@ typedef struct wr_compare {
     const char *time_column;        /* only rows whose time in this column is not before since_us; NULL = all rows */
     int64_t since_us;
     uint64_t rows_shown;            /* differing rows of each table that the report holds; 0 = 100,000 */
+    int parallel;                   /* tables side by side; 0 = 1 */
     int patience_s;                 /* for a table that is being loaded or altered, before it is undecided; 0 = 30 */
     int max_threads_running;        /* the source is left alone while more are; 0 = no limit */
     int max_replica_lag_s;          /* or while a replica lags more; 0 = no limit */
