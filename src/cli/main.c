@@ -32,13 +32,9 @@ static const command commands[] = {
     {"ledger", "-c FILE [TABLE] [--from TIME] [--to TIME] [--json | --prometheus]", "how many changes were captured, queued, consumed and read back from the lake, and what did not fit", "weir ledger -c shop.yaml\n  weir ledger -c shop.yaml shop.orders --from 2h",
      wr_cmd_ledger, F_CONFIG | F_JSON | F_FROM | F_TO | F_PROMETHEUS, 0, 1},
     {"compare", "-c FILE [TABLE ...] [--level structure|counts|content] [--method rows|pushed] [--json] [--html FILE]", "find out whether source and lake are equal, row by row, while both go on",
-<<<<<<< HEAD
-     "weir compare -c shop.yaml\n  weir compare -c shop.yaml 'shop\\.order.*' --html report.html", wr_cmd_compare, F_CONFIG | F_JSON | F_VERBOSE | F_METHOD | F_LEVEL | F_HTML | F_KEYS | F_SAMPLE | F_SEED | F_LAST | F_TIME | F_RATE | F_THREADS | F_LAG | F_RESUME, 0, 8},
+     "weir compare -c shop.yaml\n  weir compare -c shop.yaml 'shop\\.order.*' --html report.html", wr_cmd_compare, F_CONFIG | F_JSON | F_METHOD | F_LEVEL | F_HTML | F_KEYS | F_SAMPLE | F_SEED | F_LAST | F_TIME | F_RATE | F_THREADS | F_LAG | F_RESUME | F_PARALLEL, 0, 8},
     {"repair", "-c FILE [REPORT] [--apply] [--why TEXT] [--json]  or  -c FILE --reload TABLE ... [--apply] [--why TEXT]", "put right in the lake what a comparison found, or read whole tables again, while the sync goes on", "weir repair -c shop.yaml\n  weir repair -c shop.yaml --apply --why 'ticket 4711'\n  weir repair -c shop.yaml --reload shop.orders --apply",
      wr_cmd_repair, F_CONFIG | F_JSON | F_APPLY | F_RELOAD | F_WHY | F_TIMEOUT, 0, 8},
-=======
-     "weir compare -c shop.yaml\n  weir compare -c shop.yaml 'shop\\.order.*' --html report.html", wr_cmd_compare, F_CONFIG | F_JSON | F_VERBOSE | F_METHOD | F_LEVEL | F_HTML | F_KEYS | F_SAMPLE | F_SEED | F_LAST | F_TIME | F_RATE | F_THREADS | F_LAG | F_RESUME | F_PARALLEL, 0, 8},
->>>>>>> eb31ead (compare: tables side by side; a binlog that cannot be followed leaves its tables undecided, with the reason)
     {"optimize", "-c FILE [TABLE ...] [--all] [--json]  or  -c FILE --orphans [--older-than AGE] [--delete] [--json]", "do by hand what a sync does for its tables: few files, few old snapshots", "weir optimize -c shop.yaml shop.orders\n  weir optimize -c shop.yaml --orphans --older-than 7d",
      wr_cmd_optimize, F_CONFIG | F_JSON | F_ALL | F_ORPHANS | F_OLDER | F_DELETE, 0, 8},
 };

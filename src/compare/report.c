@@ -39,11 +39,19 @@ wr_verdict wr_compare_verdict(const wr_compare_report *r) {
 }
 
 /* ------------------------------------------------------------------ values */
-/* Where bytes are no text the report says so with \x; a source's text is UTF-8. */
 static void value_text(wr_buf *b, wr_type t, const wr_value *v) {
     wr_buf_clear(b);
     if (v->null) wr_buf_put(b, "NULL", 4);
     else wr_value_print(b, t, v);
+}
+
+/* The same for people: a NUL shows as its symbol, for it would end the text. */
+static void value_shown(wr_buf *b, wr_type t, const wr_value *v) {
+    value_text(b, t, v);
+    if (b->failed || !b->n || !memchr(b->p, 0, b->n)) return;
+    WR_AUTO_BUF wr_buf plain = *b;
+    *b = (wr_buf)WR_BUF_INIT;
+    for (size_t i = 0; i < plain.n; i++) plain.p[i] ? wr_buf_u8(b, plain.p[i]) : wr_buf_put(b, "\xe2\x90\x80", 3);
 }
 
 typedef struct pair_of_rows { wr_value *source, *lake; bool has_source, has_lake; } pair_of_rows;
@@ -87,10 +95,24 @@ static bool is_marked(const wr_table_report *t, const pair_of_rows *p, int col) 
 }
 
 /* ------------------------------------------------------------------ JSON */
+/* Bytes of the sequence that begins here, 0 = it is no UTF-8: a message may have been cut within a character. */
+static size_t sequence(wr_slice s, size_t at) {
+    uint8_t c = s.p[at];
+    size_t n = c < 0x80 ? 1 : c >= 0xC2 && c < 0xE0 ? 2 : c >= 0xE0 && c < 0xF0 ? 3 : c >= 0xF0 && c < 0xF5 ? 4 : 0;
+    if (!n || s.n - at < n) return 0;
+    for (size_t i = 1; i < n; i++)
+        if ((s.p[at + i] & 0xC0) != 0x80) return 0;
+    return n;
+}
+
 static void json_text(FILE *out, wr_slice s) {
     putc('"', out);
-    for (size_t i = 0; i < s.n; i++) {
+    for (size_t i = 0, n; i < s.n; i += n ? n : 1) {
         uint8_t c = s.p[i];
+        if ((n = sequence(s, i)) != 1) {
+            n ? (void)fwrite(s.p + i, 1, n, out) : (void)fputs("\xef\xbf\xbd", out);
+            continue;
+        }
         if (c == '"' || c == '\\') fprintf(out, "\\%c", c);
         else if (c < 0x20 || c == 0x7f) fprintf(out, "\\u%04x", c);
         else putc(c, out);
@@ -264,7 +286,7 @@ static void text_row(FILE *out, const wr_compare_report *r, const wr_table_repor
         const wr_column *c = &t->schema->cols[i];
         bool mark = is_marked(t, p, i);
         if (r->keys_only && t->schema->nkey && !c->key_ord) continue;
-        value_text(&b, c->type, &vals[i]);
+        value_shown(&b, c->type, &vals[i]);
         fprintf(out, " %s%s%s=", mark && colour ? "\033[1;31m" : "", mark && !colour ? "*" : "", c->name);
         put_safely(out, text_of(&b), CUT);
         if (mark && colour) fputs("\033[0m", out);
@@ -337,7 +359,7 @@ static void html_cells(FILE *out, const wr_compare_report *r, const wr_table_rep
     for (int i = 0; i < t->schema->ncols; i++) {
         if (r->keys_only && t->schema->nkey && !t->schema->cols[i].key_ord) continue;
         fprintf(out, "<td class=\"v%s\">", is_marked(t, p, i) ? " m" : "");
-        value_text(&b, t->schema->cols[i].type, &vals[i]);
+        value_shown(&b, t->schema->cols[i].type, &vals[i]);
         html(out, text_of(&b));
         fputs("</td>", out);
     }

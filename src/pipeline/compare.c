@@ -169,6 +169,20 @@ static wr_code is_due(round *r, const side_table *t, bool *ret, wr_err *err) {
     return WR_OK;
 }
 
+/* Rows made with other rules than those of weir.yaml are read again when the next sync begins. */
+static wr_code has_other_rules(round *r, const side_member *m, bool *ret, wr_err *err) {
+    char key[32], mark[17];
+    WR_AUTO char *full = wr_asprintf("%s.%s", m->db, m->name), *known = NULL;
+    uintptr_t id = full ? (uintptr_t)wr_map_get(r->ids, wr_slice_str(full)) : 0;
+    *ret = false;
+    if (!id) return full ? WR_OK : wr_nomem(err, "table name", 64);
+    snprintf(key, sizeof key, "rules.%u", (unsigned)id);
+    WR_TRY(wr_state_get(r->state, key, &known, err));
+    wr_rules_mark(r->rules, m->db, m->name, mark);
+    *ret = strcmp(known ? known : "", mark) != 0;
+    return WR_OK;
+}
+
 static int find_lake(const wr_sql_table *tables, int n, const char *ns, const char *name) {
     for (int i = 0; i < n; i++)
         if (!strcmp(tables[i].ns, ns) && !strcmp(tables[i].name, name)) return i;
@@ -180,6 +194,11 @@ static wr_code judge_lake(round *r, side_table *t, const wr_table_health *h, wr_
     if (t->at.pos.file[0] == 0) return wr_side_moved(t, err, "nothing of it has been committed to the lake yet");
     if (h->loading) return wr_side_moved(t, err, "it is being loaded");
     WR_TRY(is_due(r, t, &due, err));
+    for (int i = 0; i < t->nmembers; i++) {
+        bool other;
+        WR_TRY(has_other_rules(r, t->members[i], &other, err));
+        if (other) return wr_side_moved(t, err, "the lake's rows were made with other rules than those of weir.yaml; the next sync reads them again");
+    }
     if (due) return wr_side_moved(t, err, "rows of it changed without being in the binlog, and it has not been read again yet");
     snprintf(t->report->position, sizeof t->report->position, "%s:%" PRIu64, t->at.pos.file, t->at.pos.offset);
     t->report->snapshot = t->at.snapshot, t->report->offset = t->at.offset;
@@ -466,6 +485,12 @@ static wr_code check_identity(const round *r, wr_err *err) {
     return wr_fail(err, WR_E_CONFLICT, WR_RETRY_NO, "the server at %s:%d is not the one this pipeline follows: that was %s, this is %s", r->o->source.host, r->o->source.port, known, now);
 }
 
+static wr_code note_id(void *ctx, const wr_ddl *d, wr_err *err) {
+    round *r = ctx;
+    WR_AUTO char *full = wr_asprintf("%s.%s", d->db, d->name);
+    return full && wr_map_put(r->ids, wr_slice_str(full), (void *)(uintptr_t)d->table) ? WR_OK : wr_nomem(err, "tables", 64);
+}
+
 static wr_code open_all(round *r, const char *replica, const char *xa, wr_err *err) {
     WR_AUTO char *catalog = wr_path_join(r->o->home, "catalog.db"), *state = wr_path_join(r->o->home, "state.db");
     if (!catalog || !state) return wr_nomem(err, "path", 256);
@@ -478,6 +503,7 @@ static wr_code open_all(round *r, const char *replica, const char *xa, wr_err *e
     WR_TRY(wr_mkdirs(r->dir, err));
     WR_TRY(wr_routes_new(r->o->merge, r->o->nmerge, &r->routes, err));
     WR_TRY(wr_state_open(state, &r->state, err));
+    WR_TRY(wr_state_schema_load(r->state, INT64_MAX, note_id, r, err));
     WR_TRY(wr_source_open(&so, &r->source, err));
     WR_TRY(check_identity(r, err));
     WR_TRY(wr_engine_open(NULL, &r->engine, err));
@@ -492,14 +518,14 @@ wr_code wr_pipeline_compare(const wr_pipeline_options *o, const wr_compare *what
     WR_AUTO char *dir = wr_path_join(o->home, "compare"), *replica = wr_asprintf("%s compare %d", o->name, (int)getpid()), *xa = wr_asprintf("%s/compare/xa-%d", o->home, (int)getpid());
     wr_code rc = dir && replica && xa ? WR_OK : wr_nomem(err, "path", 256);
     r.dir = dir;
-    if (rc == WR_OK && !(r.tried = wr_map_new())) rc = wr_nomem(err, "tables", 256);
+    if (rc == WR_OK && (!(r.tried = wr_map_new()) || !(r.ids = wr_map_new()))) rc = wr_nomem(err, "tables", 256);
     if (rc == WR_OK) rc = open_all(&r, replica, xa, err);
     if (rc == WR_OK) rc = take_done(&rep, what, err);
     if (rc == WR_OK) rc = rounds(&r, err);
     if (rc == WR_OK && !rep.ntables && what->ntables) rc = wr_fail(err, WR_E_NOTFOUND, WR_RETRY_NO, "neither source nor lake has a table that %s names", what->tables[0]);
     for (int i = 0; i < r.nread; i++) wr_free(r.read[i].ns), wr_free(r.read[i].name);
     wr_free(r.read);
-    wr_map_free(r.tried, NULL);
+    wr_map_free(r.tried, NULL), wr_map_free(r.ids, NULL);
     wr_rules_free(r.rules);
     wr_store_close(r.store);
     wr_engine_close(r.engine);

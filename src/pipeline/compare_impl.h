@@ -48,6 +48,7 @@ typedef struct side_table {
     bool summed;               /* instead of a sieve */
     uint64_t lake_rows, lake_sum;
     bool again;                /* what was found does not count: something moved */
+    uint64_t nhashed, hashed_bytes; /* rows of either side: how large they are */
     wr_value *vals;            /* scratch, for common or shape, whichever is wider */
     wr_buf row, key_row;
     int64_t began_us;
@@ -79,6 +80,8 @@ typedef struct round {
     uint64_t *void_from, *void_to; int nvoid;
     side_member *touched;      /* by the transaction under way, of those that are summed up */
     to_read *read; int nread;  /* tables of which sums are not enough: for all rounds */
+    wr_map *ids;               /* "db.name" -> the pipeline's id of the source table */
+    uint64_t shown_bytes;      /* of differing rows that reports hold */
     wr_map *tried;             /* "ns.name" of tables that had a round, so that those that cannot be decided are not in front of the others; for all rounds */
     bool at_once;              /* the next round need not wait for anything */
     pthread_mutex_t lock;      /* guards read, at_once and what->progress while tables are read side by side */

@@ -9,6 +9,8 @@
 
 #define CHUNK_ROWS 10000
 #define SHOWN_DEFAULT 100000
+#define SHOWN_LEAST 20
+#define SHOWN_BYTES (UINT64_C(96) << 20) /* of all tables, both sides */
 #define IMAGES_BUFFER (1u << 20)
 #define WAITING_MAX (WR_TRANSFORM_ROWS / 2)
 #define WAITING_BYTES (16u << 20)
@@ -35,6 +37,7 @@ static bool is_wanted(const round *r, const side_table *t, const wr_value *vals,
 /* row: of t->common. */
 static wr_code hash_row(const round *r, side_table *t, wr_slice row, hashed *ret, wr_err *err) {
     const wr_schema *s = t->common;
+    t->nhashed++, t->hashed_bytes += row.n;
     bool values = t->nkey || t->time_column >= 0;
     if (values) WR_TRY(wr_row_read(s, row, t->vals, err));
     if (t->nkey) {
@@ -535,12 +538,24 @@ static wr_code show(collector *c, wr_err *err) {
     WR_TRY(read_images(c, err));
     WR_TRY(read_again(c, err));
     WR_TRY(read_lake_again(c, err));
-    for (uint64_t i = 0; i < c->n; i++) rep->shown[i].source_gone = c->d[i].in_source && !rep->shown[i].source.n;
+    for (uint64_t i = 0; i < c->n; i++) {
+        wr_difference_shown *d = &rep->shown[i];
+        d->source_gone = d->in_source && !d->source.n;
+        c->r->shown_bytes += sizeof *d + d->source.cap + d->lake.cap;
+    }
     return WR_OK;
 }
 
+/* As many as the memory that is left takes. */
+static uint64_t most_shown(const round *r, const side_table *t) {
+    uint64_t most = r->what->rows_shown ? r->what->rows_shown : SHOWN_DEFAULT, left = r->shown_bytes < SHOWN_BYTES ? SHOWN_BYTES - r->shown_bytes : 0;
+    uint64_t bytes = 2 * (t->nhashed ? t->hashed_bytes / t->nhashed : 0) + sizeof(wr_difference_shown) + sizeof(wr_difference), fit = left / bytes;
+    if (fit < SHOWN_LEAST) fit = SHOWN_LEAST;
+    return most < fit ? most : fit;
+}
+
 wr_code wr_side_settle(round *r, side_table *t, wr_err *err) {
-    collector c = {.r = r, .t = t, .most = r->what->rows_shown ? r->what->rows_shown : SHOWN_DEFAULT};
+    collector c = {.r = r, .t = t, .most = most_shown(r, t)};
     WR_AUTO uint64_t *read_at = wr_calloc((size_t)t->nmembers, sizeof *read_at);
     if (!read_at) return wr_nomem(err, "positions", (size_t)t->nmembers * sizeof *read_at);
     for (int i = 0; i < t->nmembers; i++)

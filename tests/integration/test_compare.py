@@ -401,3 +401,16 @@ def test_binlogs_that_are_needed_and_gone(own_server, make_weir):
     purge(server)
     t = tables(compare(weir, status=3))["t"]
     assert t["verdict"] == "UNDECIDED" and "purged" in t["reason"]
+
+
+def test_rows_of_other_rules_are_no_difference(server, db, weir):
+    server.sql("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9))", "INSERT INTO t VALUES (1, 'a'), (2, CONCAT('x', CHAR(0), 'y'))", db=db)
+    weir.catch_up()
+    weir.config["transform"] = {"rules": [{"table": rf"{db}\.t", "set": {"v": "upper(v)"}}]}
+    weir.write()
+    assert "other rules" in tables(compare(weir, status=3))["t"]["reason"]
+    weir.catch_up()
+    assert compare(weir)["verdict"] == "EQUAL"
+    planted(server, db, "UPDATE t SET v = CONCAT(v, '!')")
+    assert "X\u2400Y!" in weir.run("compare", status=1).out
+    assert {d["source"]["v"] for d in tables(compare(weir, status=1))["t"]["differences"]} == {"A!", "X\0Y!"}
