@@ -30,6 +30,7 @@ struct wr_sieve {
     part *parts;
     int bits; /* 2^bits of them */
     bool keyed;
+    uint64_t load_records; /* that may be in memory at once */
     wr_file *file;
     char *path;
     uint64_t end;
@@ -40,6 +41,7 @@ wr_code wr_sieve_new(const wr_sieve_options *o, wr_sieve **ret, wr_err *err) {
     wr_sieve *s = wr_calloc(1, sizeof *s);
     if (!s) return wr_nomem(err, "comparison", sizeof *s);
     s->keyed = o->keyed;
+    s->load_records = memory / 2 / sizeof(record);
     /* A partition's records should fill a quarter of the memory: estimates are rough. More than 2^12 partitions would fill it with their last blocks. */
     while (s->bits < 12 && (o->rows * sizeof(record)) >> s->bits > memory / 4 && ((uint64_t)BLOCK_RECORDS * sizeof(record)) << (s->bits + 1) <= memory) s->bits++;
     s->parts = wr_calloc((size_t)1 << s->bits, sizeof *s->parts);
@@ -80,12 +82,15 @@ static wr_code spill(wr_sieve *s, part *p, wr_err *err) {
     return WR_OK;
 }
 
-wr_code wr_sieve_add(wr_sieve *s, wr_side side, bool absent, wr_h128 key, uint64_t row, uint64_t where, wr_err *err) {
-    part *p = &s->parts[s->bits ? key.hi >> (64 - s->bits) : 0];
+static wr_code put(wr_sieve *s, part *p, record r, wr_err *err) {
     if (!p->tail && !(p->tail = wr_malloc(BLOCK_RECORDS * sizeof(record)))) return wr_nomem(err, "comparison", BLOCK_RECORDS * sizeof(record));
     if (p->n == BLOCK_RECORDS) WR_TRY(spill(s, p, err));
-    p->tail[p->n++] = (record){key, row, (uint64_t)side << 62 | (where & WHERE_MASK) << 1 | absent};
+    p->tail[p->n++] = r;
     return WR_OK;
+}
+
+wr_code wr_sieve_add(wr_sieve *s, wr_side side, bool absent, wr_h128 key, uint64_t row, uint64_t where, wr_err *err) {
+    return put(s, &s->parts[s->bits ? key.hi >> (64 - s->bits) : 0], (record){key, row, (uint64_t)side << 62 | (where & WHERE_MASK) << 1 | absent}, err);
 }
 
 /* ------------------------------------------------------------------ bringing together */
@@ -127,18 +132,20 @@ static wr_code sort(record **r, uint64_t n, int used_bits, wr_err *err) {
     return WR_OK;
 }
 
-static wr_code load(wr_sieve *s, part *p, record **ret, uint64_t *ret_n, wr_err *err) {
+static wr_code read_block(wr_sieve *s, uint64_t at, record *r, wr_err *err) {
+    size_t got;
+    WR_TRY(wr_file_pread(s->file, at, r, BLOCK_RECORDS * sizeof *r, &got, err));
+    return got == BLOCK_RECORDS * sizeof *r ? WR_OK : wr_fail(err, WR_E_IO, WR_RETRY_NO, "the comparison's own file is cut short");
+}
+
+static wr_code load(wr_sieve *s, part *p, int used_bits, record **ret, uint64_t *ret_n, wr_err *err) {
     uint64_t n = p->nblocks * BLOCK_RECORDS + p->n;
     if (n > UINT32_MAX) return wr_fail(err, WR_E_LIMIT, WR_RETRY_NO, "the comparison met more than 2^32 records where a few hundred thousand were expected");
     WR_AUTO record *r = wr_malloc(n * sizeof *r + 1);
     if (!r) return wr_nomem(err, "comparison", n * sizeof *r);
-    for (uint64_t i = 0; i < p->nblocks; i++) {
-        size_t got;
-        WR_TRY(wr_file_pread(s->file, p->blocks[i], r + i * BLOCK_RECORDS, BLOCK_RECORDS * sizeof *r, &got, err));
-        if (got != BLOCK_RECORDS * sizeof *r) return wr_fail(err, WR_E_IO, WR_RETRY_NO, "the comparison's own file is cut short");
-    }
+    for (uint64_t i = 0; i < p->nblocks; i++) WR_TRY(read_block(s, p->blocks[i], r + i * BLOCK_RECORDS, err));
     if (p->n) memcpy(r + p->nblocks * BLOCK_RECORDS, p->tail, p->n * sizeof *r);
-    WR_TRY(sort(&r, n, s->bits, err));
+    WR_TRY(sort(&r, n, used_bits, err));
     *ret = WR_STEAL(r), *ret_n = n;
     return WR_OK;
 }
@@ -222,19 +229,53 @@ static wr_code join_row(joiner *j, const record *r, uint64_t n, wr_err *err) {
     return tell(j, &d, err);
 }
 
+static void part_clear(part *p) {
+    wr_free(p->tail), wr_free(p->blocks);
+    *p = (part){0};
+}
+
+static wr_code join_loaded(wr_sieve *s, joiner *j, part *p, int used_bits, wr_err *err) {
+    WR_AUTO record *r = NULL;
+    uint64_t n = 0;
+    WR_TRY(load(s, p, used_bits, &r, &n, err));
+    part_clear(p);
+    for (uint64_t a = 0, z; a < n; a = z) {
+        for (z = a + 1; z < n && r[z].key.hi == r[a].key.hi && r[z].key.lo == r[a].key.lo; z++) {}
+        WR_TRY(s->keyed ? join_key(j, r + a, z - a, err) : join_row(j, r + a, z - a, err));
+    }
+    return WR_OK;
+}
+
+#define SPLIT_BITS 5
+#define SPLIT_MOST 45 /* bits of the hash: what is together by then is one row many times */
+
+/* The same by the next bits of the hash. */
+static wr_code split(wr_sieve *s, part *p, int used_bits, part *into, wr_err *err) {
+    WR_AUTO record *r = wr_malloc(BLOCK_RECORDS * sizeof *r);
+    if (!r) return wr_nomem(err, "comparison", BLOCK_RECORDS * sizeof *r);
+    for (uint64_t b = 0; b <= p->nblocks; b++) {
+        uint32_t n = b < p->nblocks ? BLOCK_RECORDS : p->n;
+        if (b < p->nblocks) WR_TRY(read_block(s, p->blocks[b], r, err));
+        else if (n) memcpy(r, p->tail, n * sizeof *r);
+        for (uint32_t i = 0; i < n; i++) WR_TRY(put(s, &into[r[i].key.hi << used_bits >> (64 - SPLIT_BITS)], r[i], err));
+    }
+    part_clear(p);
+    return WR_OK;
+}
+
+/* More than was expected came: in as many steps as it takes. */
+static wr_code join_part(wr_sieve *s, joiner *j, part *p, int used_bits, wr_err *err) {
+    if (p->nblocks * BLOCK_RECORDS + p->n <= s->load_records || used_bits > SPLIT_MOST) return join_loaded(s, j, p, used_bits, err);
+    part into[1 << SPLIT_BITS] = {{0}};
+    wr_code rc = split(s, p, used_bits, into, err);
+    for (int i = 0; rc == WR_OK && i < 1 << SPLIT_BITS; i++) rc = join_part(s, j, &into[i], used_bits + SPLIT_BITS, err);
+    for (int i = 0; i < 1 << SPLIT_BITS; i++) part_clear(&into[i]);
+    return rc;
+}
+
 wr_code wr_sieve_join(wr_sieve *s, const wr_sieve_bounds *b, wr_code (*fn)(void *ctx, const wr_difference *d, wr_err *err), void *ctx, wr_sieve_totals *ret, wr_err *err) {
     joiner j = {.b = b, .fn = fn, .ctx = ctx};
-    for (size_t p = 0; p < (size_t)1 << s->bits; p++) {
-        WR_AUTO record *r = NULL;
-        uint64_t n = 0;
-        WR_TRY(load(s, &s->parts[p], &r, &n, err));
-        wr_free(s->parts[p].tail), wr_free(s->parts[p].blocks);
-        s->parts[p] = (part){0};
-        for (uint64_t a = 0, z; a < n; a = z) {
-            for (z = a + 1; z < n && r[z].key.hi == r[a].key.hi && r[z].key.lo == r[a].key.lo; z++) {}
-            WR_TRY(s->keyed ? join_key(&j, r + a, z - a, err) : join_row(&j, r + a, z - a, err));
-        }
-    }
+    for (size_t p = 0; p < (size_t)1 << s->bits; p++) WR_TRY(join_part(s, &j, &s->parts[p], s->bits, err));
     *ret = j.t;
     return WR_OK;
 }

@@ -139,6 +139,37 @@ static void changes_that_came_twice_count_once(void **state) {
     assert_int_equal(out.n, 0);
 }
 
+static void far_more_rows_than_were_expected_are_split_further(void **state) {
+    wr_err err = WR_ERR_INIT;
+    wr_sieve *s;
+    seen out = {.n = 0};
+    assert_int_equal(wr_sieve_new(&(wr_sieve_options){.dir = dir(), .rows = 1, .keyed = true, .memory_bytes = 32768}, &s, &err), WR_OK);
+    uint64_t memory = wr_sieve_memory(s);
+    assert_true(memory < 32768);
+    for (uint64_t k = 0; k < 200000; k++) {
+        add(s, WR_SIDE_READ, false, k, k + 1, k);
+        if (k % 20011 != 7) add(s, WR_SIDE_LAKE, false, k, k + 1 + (k % 30011 == 9), k);
+    }
+    wr_sieve_totals t = join(s, &(wr_sieve_bounds){0}, &out);
+    assert_int_equal(t.source_rows, 200000);
+    assert_int_equal(t.missing, 10);
+    assert_int_equal(t.different, 7);
+}
+
+static void one_row_very_often_is_counted(void **state) {
+    wr_err err = WR_ERR_INIT;
+    wr_sieve *s;
+    seen out = {.n = 0};
+    const uint64_t at[] = {0};
+    assert_int_equal(wr_sieve_new(&(wr_sieve_options){.dir = dir(), .memory_bytes = 32768}, &s, &err), WR_OK);
+    for (int i = 0; i < 20000; i++) add(s, WR_SIDE_READ, false, 1, 0, 0);
+    for (int i = 0; i < 20001; i++) add(s, WR_SIDE_LAKE, false, 1, 0, 0);
+    join(s, &(wr_sieve_bounds){.read_at = at}, &out);
+    assert_int_equal(out.n, 1);
+    assert_int_equal(out.d[0].in_source, 20000);
+    assert_int_equal(out.d[0].in_lake, 20001);
+}
+
 /* Rows without a key are counted: read as of one place, the lake before or behind it. */
 static void play_counts(uint64_t lake_at, uint64_t read_at, uint64_t member, bool damage) {
     uint64_t count[20] = {0}, lake[20] = {0}, read[20] = {0};
@@ -193,6 +224,8 @@ int main(void) {
         cmocka_unit_test(every_damage_is_found_whatever_changes),
         cmocka_unit_test(a_key_twice_in_the_lake_is_surplus),
         cmocka_unit_test(changes_that_came_twice_count_once),
+        cmocka_unit_test(far_more_rows_than_were_expected_are_split_further),
+        cmocka_unit_test(one_row_very_often_is_counted),
         cmocka_unit_test(rows_without_a_key_are_counted_at_the_lakes_position),
         cmocka_unit_test(no_allocation_may_fail_unnoticed),
     };
