@@ -136,7 +136,7 @@ static wr_code understand(const wr_args *a, wr_compare *w, wr_err *err) {
     if (a->time_column) w->time_column = a->time_column, w->since_us = wr_now_us() - a->last_us;
     w->sample = a->sample;
     w->seed = a->has_seed ? a->seed : (uint64_t)wr_now_us() % 1000000;
-    w->parallel = a->parallel, w->max_threads_running = a->max_threads_running, w->max_replica_lag_s = a->max_replica_lag_s;
+    w->parallel = a->parallel;
     return WR_OK;
 }
 
@@ -158,6 +158,8 @@ static wr_code compare(const wr_args *a, const wr_config *c, wr_verdict *ret, wr
     if (a->resume) WR_TRY(session_resume(&s, err));
     w.done = s.done, w.ndone = s.ndone;
     if (a->rows_per_second) o.source.snapshot_rows_per_second = a->rows_per_second;
+    if (a->max_threads_running) o.source.max_threads_running = a->max_threads_running;
+    if (a->max_replica_lag_s) o.source.max_replica_lag_s = a->max_replica_lag_s;
     wr_code rc = wr_pipeline_compare(&o, &w, &r, err);
     if (w.progress) fprintf(stderr, "\r\033[K");
     WR_TRY(rc);

@@ -25,7 +25,7 @@ struct wr_config {
     secret password, s3_access, s3_secret, s3_session, rest_token, rest_credential;
     char *s3_endpoint, *s3_region, *s3_ca, *rest_uri, *rest_warehouse, *rest_server, *rest_scope, *rest_ca;
     int port;
-    uint64_t tls, zero_date, time_as, on_drop, type_change, rowless, visible, rows_per_second, parallel, catalog, format_version, commit_every, commit_bytes, server_id, queue_bytes, path_style, cache_bytes, s3_timeout, rest_timeout;
+    uint64_t tls, zero_date, time_as, on_drop, type_change, rowless, visible, rows_per_second, parallel, catalog, format_version, commit_every, commit_bytes, server_id, max_threads_running, max_replica_lag, queue_bytes, path_style, cache_bytes, s3_timeout, rest_timeout;
     char **capture; int ncapture;
     char **exclude; int nexclude;
     wr_merge_rule *merge; int nmerge;
@@ -61,6 +61,8 @@ static const key keys[] = {
     {"source.capture", T_LIST, AT(capture), NULL, "anchored regular expressions on db.table"},
     {"source.exclude", T_LIST, AT(exclude), NULL, "the same, taken out again"},
     {"source.server_id", T_UINT, AT(server_id), "0-4294967295", "replica id; 0 = derived from the name"},
+    {"source.max_threads_running", T_UINT, AT(max_threads_running), "0-100000", "reading of tables waits while the server has more statements under way; 0 = no limit"},
+    {"source.max_replica_lag", T_DURATION, AT(max_replica_lag), NULL, "and while the server, itself a replica, is further behind; 0s = no limit"},
     {"merge", T_MERGE, AT(merge), NULL, "sharded tables into one"},
     {"transform.rules", T_RULES, AT(rules), NULL, "what SQL makes of rows on their way"},
     {"transform.functions", T_TEXT, AT(functions), NULL, "file of CREATE FUNCTION statements for them"},
@@ -524,7 +526,7 @@ static wr_code assemble(wr_config *c, wr_err *err) {
         .commit_bytes = c->commit_bytes, .cache_bytes = c->cache_bytes, .queue = {.max_bytes = c->queue_bytes},
         .source = {.host = c->host, .user = c->user, .port = c->port, .tls = (wr_tls)c->tls, .tls_ca = c->tls_ca, .capture = (const char *const *)c->capture, .ncapture = c->ncapture,
                    .exclude = (const char *const *)c->exclude, .nexclude = c->nexclude, .zero_date = (wr_zero_date)c->zero_date, .time_as = (wr_time_as)c->time_as,
-                   .server_id = (uint32_t)c->server_id, .pipeline_name = c->name, .snapshot_rows_per_second = c->rows_per_second},
+                   .server_id = (uint32_t)c->server_id, .pipeline_name = c->name, .snapshot_rows_per_second = c->rows_per_second, .max_threads_running = (int)c->max_threads_running, .max_replica_lag_s = (int)((c->max_replica_lag + 999999) / 1000000)},
     };
     return assemble_lake(c, err);
 }

@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 #include "impl.h"
 #include "weir/base/clock.h"
 #include "weir/base/fault.h"
@@ -19,6 +20,7 @@
 #define CHUNK_ROWS_MAX 200000
 #define SPLIT_ROWS 100000            /* smaller tables are one range */
 #define MAX_ATTEMPTS 8
+#define CALM_POLL_MS 200
 
 /* ------------------------------------------------------------------ load info: what a load's commits say of its progress */
 static void add_pos(cJSON *o, const char *key, const wr_pos *pos) {
@@ -234,11 +236,21 @@ static bool commit_is_due(wr_pipeline *p, const target *t) {
     return due;
 }
 
+static wr_code wait_until_calm(crew *c, wr_err *err) {
+    for (bool calm = false; !gave_up(c);) {
+        WR_TRY(wr_source_calm(c->p->source, &calm, err));
+        if (calm) return WR_OK;
+        nanosleep(&(struct timespec){.tv_nsec = CALM_POLL_MS * 1000000l}, NULL);
+    }
+    return WR_OK;
+}
+
 static wr_code read_range(crew *c, wr_snap *sn, reading *r, range *g, wr_err *err) {
     wr_pipeline *p = c->p;
     WR_AUTO char *after = g->after ? wr_strdup(g->after) : NULL;
     uint64_t chunk = 2000;
     for (;;) {
+        WR_TRY(wait_until_calm(c, err));
         if (gave_up(c)) return wr_fail(err, WR_E_CANCELLED, WR_RETRY_NO, "stopped");
         wr_key_range kr = {after, g->upto};
         char *next = NULL;

@@ -1,4 +1,5 @@
 """policy.type_change, and that every decision of a policy is recorded where `weir status` shows it."""
+import threading
 import time
 
 import pytest
@@ -118,3 +119,25 @@ def test_visible_early_shows_a_load_and_complete_does_not(server, db, make_weir)
         assert counts <= {before}, "a table that is read again shows a part"
         server.sql(f"INSERT IGNORE INTO {db}.t VALUES (7, 'x')", f"ALTER TABLE {db}.t MODIFY v VARCHAR(200)")
     assert seen["early"] and not seen["complete"], seen
+
+
+def test_reading_waits_while_the_source_is_busy(server, db, make_weir):
+    """load and comparison; the budget is the source's, so that both keep to it"""
+    server.sql(f"CREATE TABLE {db}.t (id INT PRIMARY KEY, v VARCHAR(200))", f"INSERT INTO {db}.t VALUES " + ",".join(f"({i}, 'x')" for i in range(3000)))
+    w = make_weir(server, [rf"{db}\..*"], {"source": {"max_threads_running": 8}})
+    busy = [server.connect() for _ in range(14)]
+    sleepers = [threading.Thread(target=lambda c=c, s=s: c.cursor().execute(f"SELECT SLEEP({s})")) for c in busy for s in [8]]
+    for t in sleepers:
+        t.start()
+    time.sleep(.5)
+    began = time.monotonic()
+    w.start()
+    wait_until(lambda: "reading of tables waits" in w.log_text(), what="a load that waits")
+    w.wait()
+    assert time.monotonic() - began > 5
+    assert Lake(w.home).count(db, "t") == 3000
+    w.run("compare", "--max-threads-running", "20")
+    for t in sleepers:
+        t.join()
+    for c in busy:
+        c.close()

@@ -182,7 +182,7 @@ def test_a_sync_that_is_killed_while_it_repairs_loses_nothing(server, db, weir):
     time.sleep(2)
     assert not list((weir.home / "repair").glob("*.asked.json"))
     weir.stop()
-    assert compare(weir)["verdict"] in ("EQUAL", "DIFFERENT")       # what the writer touches meanwhile may be told after all
+    compare(weir, status=(0, 1))        # what was planted behind the last report
     weir.run("repair", "--apply")
     assert compare(weir)["verdict"] == "EQUAL"
 

@@ -1,10 +1,10 @@
 /* Leaving the server alone while it has enough to do. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include "conn.h"
 #include "source_impl.h"
 #include "weir/base/clock.h"
+#include "weir/base/log.h"
 
 #define ASK_EVERY_US 1000000
 
@@ -14,7 +14,6 @@ static wr_code take_running(void *ctx, MYSQL_ROW row, unsigned long *lengths, un
     if (ncols >= 2 && row[1]) ((load *)ctx)->running = atol(row[1]);
     return WR_OK;
 }
-
 
 /* Seconds_Behind_Source is one of some sixty columns whose names depend on the server. */
 static wr_code ask_lag(MYSQL *m, wr_flavor flavor, load *l, wr_err *err) {
@@ -33,31 +32,39 @@ static wr_code ask_lag(MYSQL *m, wr_flavor flavor, load *l, wr_err *err) {
 static wr_code ask(wr_source *s, MYSQL *m, bool lag_too, load *ret, wr_err *err) {
     load l = {0};
     WR_TRY(wr_my_query(m, take_running, &l, err, "SHOW GLOBAL STATUS LIKE 'Threads_running'"));
-    if (l.running > 0) l.running--; /* the question itself */
+    l.running -= 1 + __atomic_load_n(&s->reading, __ATOMIC_RELAXED); /* the question itself, and our own readers */
+    if (l.running < 0) l.running = 0;
     if (lag_too) WR_TRY(ask_lag(m, s->flavor, &l, err));
     *ret = l;
     return WR_OK;
 }
 
-static bool is_time(wr_source *s) {
+/* Whether it is this caller that asks; else the last answer stands. */
+static bool is_time(wr_source *s, bool *ret_last) {
     pthread_mutex_lock(&s->budget_lock);
     bool yes = wr_mono_us() - s->calm_at_us >= ASK_EVERY_US;
     if (yes) s->calm_at_us = wr_mono_us();
+    *ret_last = !s->busy;
     pthread_mutex_unlock(&s->budget_lock);
     return yes;
 }
 
-wr_code wr_source_calm(wr_source *s, int max_running, int max_lag_s, wr_err *err) {
-    if ((!max_running && !max_lag_s) || !is_time(s)) return WR_OK;
+wr_code wr_source_calm(wr_source *s, bool *ret_calm, wr_err *err) {
+    load l = {0};
+    *ret_calm = true;
+    if ((!s->max_threads_running && !s->max_replica_lag_s) || !is_time(s, ret_calm)) return WR_OK;
     MYSQL *m;
     WR_TRY(wr_my_connect(&s->conn, &m, err));
-    wr_code rc;
-    for (;;) {
-        load l;
-        rc = ask(s, m, max_lag_s > 0, &l, err);
-        if (rc != WR_OK || ((!max_running || l.running <= max_running) && (!max_lag_s || l.lag_s <= max_lag_s))) break;
-        nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
-    }
+    wr_code rc = ask(s, m, s->max_replica_lag_s > 0, &l, err);
     wr_my_disconnect(m);
-    return rc;
+    WR_TRY(rc);
+    bool calm = (!s->max_threads_running || l.running <= s->max_threads_running) && (!s->max_replica_lag_s || l.lag_s <= s->max_replica_lag_s);
+    pthread_mutex_lock(&s->budget_lock);
+    bool news = s->busy == calm;
+    s->busy = !calm;
+    pthread_mutex_unlock(&s->budget_lock);
+    if (news && !calm) wr_log(WR_LOG_WARN, "the source has %ld statements under way and is %ld s behind: reading of tables waits until that is less", l.running, l.lag_s);
+    if (news && calm) wr_log(WR_LOG_INFO, "the source has little to do again: reading of tables goes on");
+    *ret_calm = calm;
+    return WR_OK;
 }

@@ -139,10 +139,13 @@ static wr_code hold_table(wr_snap *sn, MYSQL *m, wr_err *err) {
 typedef struct result {
     MYSQL *m;
     MYSQL_STMT *st;
+    wr_source *s;
 } result;
 
 static void result_close(result *r) {
-    if (r->st) mysql_stmt_close(r->st);
+    if (!r->st) return;
+    mysql_stmt_close(r->st);
+    __atomic_sub_fetch(&r->s->reading, 1, __ATOMIC_RELAXED);
     r->st = NULL;
 }
 
@@ -154,7 +157,8 @@ static wr_code result_open(wr_snap *sn, MYSQL *m, const char *sql, result *ret, 
         mysql_stmt_close(st);
         return as_ddl(sn, err);
     }
-    *ret = (result){m, st};
+    *ret = (result){m, st, sn->s};
+    __atomic_add_fetch(&sn->s->reading, 1, __ATOMIC_RELAXED);
     return WR_OK;
 }
 

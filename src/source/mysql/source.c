@@ -101,6 +101,7 @@ static wr_code open_on(wr_source *s, const wr_source_options *o, wr_err *err) {
     s->conn.tls = o->tls;
     s->types = (wr_my_types){.zero_date = o->zero_date, .time_as = o->time_as, .replaced = &s->stats.replaced_dates};
     s->rows_per_second = o->snapshot_rows_per_second;
+    s->max_threads_running = o->max_threads_running, s->max_replica_lag_s = o->max_replica_lag_s;
     s->server_id = o->server_id ? o->server_id : derived_server_id(o->pipeline_name);
     WR_TRY(wr_capture_new(o->capture, o->ncapture, o->exclude, o->nexclude, &s->capture, err));
     MYSQL *m;

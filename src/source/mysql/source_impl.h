@@ -29,6 +29,9 @@ struct wr_source {
     double budget_tokens;
     int64_t budget_at_us;
     int64_t calm_at_us;           /* budget_lock: the server was asked how busy it is */
+    bool busy;                    /* budget_lock: its answer */
+    int max_threads_running, max_replica_lag_s; /* 0 = no limit */
+    int reading;                  /* atomic: statements of snapshots under way */
     wr_stream_stats stats;        /* atomics */
 };
 

@@ -80,8 +80,6 @@ typedef struct wr_compare {
     uint64_t rows_shown;            /* differing rows of each table that the report holds; 0 = 100,000 */
     int parallel;                   /* tables side by side; 0 = 1 */
     int patience_s;                 /* for a table that is being loaded or altered, before it is undecided; 0 = 30 */
-    int max_threads_running;        /* the source is left alone while more are; 0 = no limit */
-    int max_replica_lag_s;          /* or while a replica lags more; 0 = no limit */
     const struct wr_compared *done; int ndone; /* what an interrupted run found equal: not looked at again */
     void (*progress)(void *ctx, const char *table, uint64_t rows, uint64_t estimated);
     void (*checkpoint)(void *ctx, const wr_compare_report *so_far); /* some tables are decided, others are not yet. NULL = not wanted */
