@@ -19,9 +19,14 @@ wr_code wr_table_report_find(wr_table_report *r, const char *what, const char *s
     return n->what && (!subject || n->subject) && (!source || n->source) && (!lake || n->lake) ? WR_OK : wr_nomem(err, "report", 256);
 }
 
+void wr_table_report_forget(wr_table_report *r) {
+    for (int i = 0; i < r->nfindings; i++) wr_free(r->findings[i].what), wr_free(r->findings[i].subject), wr_free(r->findings[i].source), wr_free(r->findings[i].lake);
+    r->nfindings = 0;
+}
+
 void wr_table_report_clear(wr_table_report *r) {
     for (int i = 0; i < r->nsources; i++) wr_free(r->sources[i]);
-    for (int i = 0; i < r->nfindings; i++) wr_free(r->findings[i].what), wr_free(r->findings[i].subject), wr_free(r->findings[i].source), wr_free(r->findings[i].lake);
+    wr_table_report_forget(r);
     for (uint64_t i = 0; i < r->nshown; i++) wr_buf_free(&r->shown[i].source), wr_buf_free(&r->shown[i].lake);
     wr_schema_unref(r->schema);
     wr_free(r->ns), wr_free(r->name), wr_free(r->sources), wr_free(r->reason), wr_free(r->method_why), wr_free(r->findings), wr_free(r->shown);

@@ -80,6 +80,8 @@ typedef struct round {
     uint64_t *void_from, *void_to; int nvoid;
     side_member *touched;      /* by the transaction under way, of those that are summed up */
     to_read *read; int nread;  /* tables of which sums are not enough: for all rounds */
+    bool any_surplus;          /* a table of the lake that the source did not have at `begin` was found */
+    wr_map *doubted;           /* "ns.name" of tables whose differences did not count yet; for all rounds */
     wr_map *ids;               /* "db.name" -> the pipeline's id of the source table */
     uint64_t shown_bytes;      /* of differing rows that reports hold */
     wr_map *tried;             /* "ns.name" of tables that had a round, so that those that cannot be decided are not in front of the others; for all rounds */
@@ -91,6 +93,7 @@ typedef struct round {
 wr_code wr_side_rows_open(round *r, side_table *t, uint64_t expected, wr_err *err);
 wr_code wr_side_read_lake(round *r, side_table *t, wr_err *err);
 wr_code wr_side_read_source(round *r, side_member *m, wr_err *err);
+bool wr_side_follows(const side_table *t); /* what the stream says decides about it */
 wr_code wr_side_stream(round *r, wr_err *err); /* from the earliest position of a table to the end of the reading */
 wr_code wr_side_settle(round *r, side_table *t, wr_err *err); /* differences to the report */
 

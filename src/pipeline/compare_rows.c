@@ -213,8 +213,22 @@ static wr_code on_change(void *ctx, const wr_change *c, wr_err *err) {
     return add_change(r, m, r->seq, c->before, c->after, err);
 }
 
+/* A table of the lake that was not in the source when the round began came into it since. */
+static wr_code take_surplus_back(round *r, const wr_ddl *d, wr_err *err) {
+    wr_route route = wr_routes_find(r->routes, d->db, d->name);
+    for (int i = 0; r->any_surplus && i < r->report->ntables; i++) {
+        wr_table_report *rep = &r->report->tables[i];
+        side_table t = {.report = rep};
+        if (rep->nsources || strcmp(rep->ns, route.ns) || strcmp(rep->name, route.name) || rep->verdict != WR_DIFFERENT) continue;
+        WR_TRY(wr_side_moved(&t, err, "%s.%s was created or altered meanwhile", d->db, d->name));
+        wr_table_report_forget(rep);
+    }
+    return WR_OK;
+}
+
 static wr_code on_ddl(void *ctx, const wr_ddl *d, wr_err *err) {
     round *r = ctx;
+    WR_TRY(take_surplus_back(r, d, err));
     for (int i = 0; i < r->ntables; i++)
         for (int k = 0; k < r->tables[i]->nmembers; k++) {
             side_member *m = r->tables[i]->members[k];
@@ -266,19 +280,25 @@ static wr_code point_of(round *r, const wr_pos *pos, int *ret, wr_err *err) {
     return WR_OK;
 }
 
+/* Definitions that differ may do so because one of the two is from another time. */
+bool wr_side_follows(const side_table *t) { return t->sieve || t->summed || t->report->nfindings; }
+
 wr_code wr_side_stream(round *r, wr_err *err) {
     const wr_stream_sink sink = {.ctx = r, .change = on_change, .ddl = on_ddl, .commit = on_commit, .abort = on_abort, .stale = on_stale};
     const wr_pos *from = &r->begin;
+    bool any = r->any_surplus;
     int ignored;
     for (int i = 0; i < r->ntables; i++) {
         side_table *t = r->tables[i];
-        if ((!t->sieve && !t->summed) || t->again) continue;
+        if (!wr_side_follows(t) || t->again) continue;
+        any = true;
+        if (!t->at.pos.file[0]) continue; /* missing */
         WR_TRY(point_of(r, &t->at.pos, &t->point, err));
         if (wr_pos_cmp(&t->at.pos, from) < 0) from = &t->at.pos;
         for (int k = 0; k < t->nmembers; k++)
             if (t->members[k]->exact) WR_TRY(point_of(r, &t->members[k]->read_at, &ignored, err));
     }
-    if (!r->npoints || wr_pos_cmp(from, &r->end) >= 0) return WR_OK;
+    if (!any || wr_pos_cmp(from, &r->end) >= 0) return WR_OK;
     WR_TRY(wr_source_stream(r->source, from, &sink, err));
     for (int i = 0; i < r->ntables; i++)
         for (int k = 0; k < r->tables[i]->nmembers; k++) WR_TRY(flush_changes(r, r->tables[i]->members[k], err));

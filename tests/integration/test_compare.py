@@ -414,3 +414,23 @@ def test_rows_of_other_rules_are_no_difference(server, db, weir):
     planted(server, db, "UPDATE t SET v = CONCAT(v, '!')")
     assert "X\u2400Y!" in weir.run("compare", status=1).out
     assert {d["source"]["v"] for d in tables(compare(weir, status=1))["t"]["differences"]} == {"A!", "X\0Y!"}
+
+
+def test_tables_that_come_go_and_change_are_no_structural_difference(server, db, weir):
+    server.sql("CREATE TABLE s (id INT PRIMARY KEY, v INT)", "CREATE TABLE quiet (id INT PRIMARY KEY)", db=db)
+    weir.catch_up()
+    server.sql("ALTER TABLE s ADD COLUMN w INT, DROP COLUMN v", "CREATE TABLE young (id INT PRIMARY KEY)", "DROP TABLE quiet", db=db)
+    t = tables(compare(weir, "--level", "structure", status=3))
+    assert {n: x["verdict"] for n, x in t.items()} == dict.fromkeys(("s", "young", "quiet"), "UNDECIDED") and not any(x["findings"] for x in t.values())
+    weir.start()
+    weir.wait()
+    statements = ["CREATE TABLE IF NOT EXISTS t%s (id INT PRIMARY KEY)", "DROP TABLE IF EXISTS t%s", "ALTER TABLE s MODIFY w INT", "ALTER TABLE s MODIFY w BIGINT",
+                  "RENAME TABLE s TO s_away, s_away TO s"]
+    with Churn(server, db, *statements, numbers=4, per_second=4):
+        end = time.monotonic() + 15
+        while time.monotonic() < end:
+            for level in ("structure", "content"):
+                r = compare(weir, "--level", level, status=(0, 3))
+                assert not [x for x in r["tables"] if x["verdict"] == "DIFFERENT"], r
+    weir.wait()
+    assert compare(weir)["verdict"] == "EQUAL"

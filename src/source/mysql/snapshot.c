@@ -560,7 +560,9 @@ wr_code wr_snap_view(wr_snap *sn, wr_pos *ret_pos, wr_err *err) {
     for (int i = 0; i < VIEW_TRIES; i++) {
         rc = wr_snap_connected(sn, err);
         unsigned no = 0;
+        pthread_mutex_lock(&sn->s->view_lock);
         if (rc == WR_OK && (rc = open_view(sn, &ar, err)) != WR_OK) no = sn->m ? mysql_errno(sn->m) : 0;
+        pthread_mutex_unlock(&sn->s->view_lock);
         if (no == 0 && ar.guard) no = mysql_errno(ar.guard);
         if (ar.guard) wr_my_disconnect(ar.guard);
         ar.guard = NULL;

@@ -28,6 +28,7 @@ void wr_source_close(wr_source *s) {
     wr_catalogue_free(s->catalogue);
     wr_capture_free(s->capture);
     pthread_mutex_destroy(&s->budget_lock);
+    pthread_mutex_destroy(&s->view_lock);
     wr_free(s);
 }
 
@@ -119,6 +120,7 @@ wr_code wr_source_open(const wr_source_options *opts, wr_source **ret_source, wr
     wr_source *s = wr_calloc(1, sizeof *s);
     if (!s) return wr_nomem(err, "source", sizeof *s);
     pthread_mutex_init(&s->budget_lock, NULL);
+    pthread_mutex_init(&s->view_lock, NULL);
     wr_code rc = open_on(s, opts, err);
     if (rc != WR_OK) {
         wr_source_close(s);

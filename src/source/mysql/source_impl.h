@@ -32,6 +32,7 @@ struct wr_source {
     bool busy;                    /* budget_lock: its answer */
     int max_threads_running, max_replica_lag_s; /* 0 = no limit */
     int reading;                  /* atomic: statements of snapshots under way */
+    pthread_mutex_t view_lock;    /* one exact view at a time: opening one may read the binlog, and as a replica a source is there once */
     wr_stream_stats stats;        /* atomics */
 };
 

@@ -93,6 +93,7 @@ typedef struct wr_table_report { /* strings owned */
     int64_t ms;
 } wr_table_report;
 wr_code wr_table_report_find(wr_table_report *r, const char *what, const char *subject, const char *source, const char *lake, wr_err *err); /* adds; NULLs are fine */
+void wr_table_report_forget(wr_table_report *r); /* its findings: they turned out not to count */
 void wr_table_report_clear(wr_table_report *r);
 
 typedef struct wr_compare_report {
