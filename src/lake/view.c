@@ -275,7 +275,7 @@ wr_code wr_lake_view_tables(wr_lake_view *v, const wr_sql_table **ret_tables, co
 /* ------------------------------------------------------------------ rows */
 void wr_lake_view_point(const wr_lake_view *v, int table, wr_lake_point *ret_point) { *ret_point = v->points[table]; }
 
-const wr_pos *wr_lake_view_progress(const wr_lake_view *v) { return &v->pos; }
+const wr_pos *wr_lake_view_progress(const wr_lake_view *v, uint64_t *ret_offset) { return *ret_offset = v->offset, &v->pos; }
 
 typedef struct live_rows {
     const wr_sql_file *f;

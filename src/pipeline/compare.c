@@ -1,7 +1,7 @@
 /* weir compare: source and lake side by side.
  *
  * In time. The lake's tables are looked at once; each then stands for one position of the source, L. The source is read while it goes on changing, between two positions
- * B (before the first row) and E (after the last). Then the binlog from the earlier of B and L to E says what changed around the reading, and with it the source's rows at exactly
+ * B (before the first row, not before L) and E (after the last). Then the binlog from L to E, with the definitions that the pipeline had at L, says what changed around the reading, and with it the source's rows at exactly
  * L are known (weir/compare.h): no waiting for the lake, no moment at which everything must be quiet, and no row that is too hot. A change that is behind L is not in the lake
  * yet and is not expected there; one that is at or before L and is missing in the lake is lost.
  *
@@ -21,6 +21,7 @@
 
 #define PATIENCE_S 30
 #define AGAIN_MS 2000
+#define BEGIN_TRIES 50
 #define MEMORY (UINT64_C(96) << 20) /* of all tables of a round, one table more or less */
 #define TABLE_MEMORY 32768
 #define ROUND_ROWS 20000000 /* 1.3 GB of disk, and what an interrupted comparison does again at most, one table more or less */
@@ -151,10 +152,10 @@ static wr_code add_member(void *ctx, const wr_ddl *d, wr_err *err) {
     if (!m) return wr_nomem(err, "table", sizeof *m);
     m->no = t->nmembers;
     t->members[t->nmembers++] = m;
-    m->id = d->table, m->table = t;
+    m->table = t;
     m->db = wr_strdup(d->db), m->name = wr_strdup(d->name), m->def = wr_strdup(d->def ? d->def : "");
     m->schema = wr_schema_ref(d->schema);
-    return m->db && m->name && m->def && wr_u64map_put(r->members, m->id, m) ? WR_OK : wr_nomem(err, "table", sizeof *m);
+    return m->db && m->name && m->def ? WR_OK : wr_nomem(err, "table", sizeof *m);
 }
 
 /* ------------------------------------------------------------------ before a row is read */
@@ -205,14 +206,8 @@ static wr_code judge_lake(round *r, side_table *t, const wr_table_health *h, wr_
     return WR_OK;
 }
 
-/* Whether a table that was in the source when the round began must be in the lake. */
-static bool lake_is_past_begin(const round *r) {
-    const wr_pos *p = wr_lake_view_progress(r->view);
-    return p->file[0] && wr_pos_cmp(p, &r->begin) >= 0;
-}
-
-static wr_code judge_absent(round *r, side_table *t, wr_err *err) {
-    if (!lake_is_past_begin(r)) return wr_side_moved(t, err, "it is not in the lake, which is behind the source: it may still come");
+/* Unless the stream says that it came after the lake's position. */
+static wr_code judge_absent(side_table *t, wr_err *err) {
     WR_TRY(wr_table_report_find(t->report, "table-missing", NULL, NULL, NULL, err));
     return wr_side_reason(t, WR_DIFFERENT, err, "it is in the source and not in the lake");
 }
@@ -246,7 +241,6 @@ static wr_code judge_surplus(round *r, const wr_sql_table *tables, int n, wr_err
         WR_TRY(fresh_report(r->report, tables[i].ns, tables[i].name, &rep, err));
         side_table t = {.report = rep};
         if (p.dropped) WR_TRY(wr_side_reason(&t, WR_NOT_COMPARED, err, "it was dropped in the source, or is not captured any more, and is kept in the lake"));
-        else if (!lake_is_past_begin(r)) WR_TRY(wr_side_moved(&t, err, "it is not in the source, and the lake is behind the source"));
         else {
             r->any_surplus = true;
             WR_TRY(wr_table_report_find(rep, "table-surplus", NULL, NULL, NULL, err));
@@ -257,7 +251,7 @@ static wr_code judge_surplus(round *r, const wr_sql_table *tables, int n, wr_err
 }
 
 static wr_code open_table(round *r, side_table *t, const wr_table_health *health, wr_err *err) {
-    if (t->lake < 0 || !t->at.ours) return judge_absent(r, t, err);
+    if (t->lake < 0 || !t->at.ours) return judge_absent(t, err);
     WR_TRY(judge_lake(r, t, &health[t->lake], err));
     if (t->again) return WR_OK;
     WR_TRY(wr_side_shape(r, t, err));
@@ -304,7 +298,6 @@ static wr_code bind_tables(round *r, wr_err *err) {
             memory += t->sieve ? wr_sieve_memory(t->sieve) : TABLE_MEMORY;
             continue;
         }
-        for (int k = 0; k < t->nmembers; k++) wr_u64map_del(r->members, t->members[k]->id);
         r->at_once |= untried > 0;
         table_free(t);
     }
@@ -314,14 +307,33 @@ static wr_code bind_tables(round *r, wr_err *err) {
 }
 
 /* ------------------------------------------------------------------ one round */
+/* A position of the source that is not before the lake's: a transaction that the lake has may be about to become visible. */
+static wr_code begin_behind_lake(round *r, const wr_pos *lake, wr_err *err) {
+    for (int i = 0; i < BEGIN_TRIES; i++) {
+        WR_TRY(wr_source_begin(r->source, 1, &r->begin, err));
+        if (wr_pos_cmp(&r->begin, lake) >= 0) return WR_OK;
+        nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+    }
+    char a[512], b[512];
+    return wr_fail(err, WR_E_SERVER, WR_RETRY_SOON, "the source is at %.200s, the lake at %.200s: is it the same server, with the same history?", wr_pos_print(&r->begin, a), wr_pos_print(lake, b));
+}
+
 static wr_code open_round(round *r, wr_err *err) {
     WR_AUTO char *catalog = wr_path_join(r->o->home, "catalog.db");
-    wr_pos begin = {0};
+    const wr_sql_table *tables;
+    const wr_table_health *health;
+    int n;
+    uint64_t offset;
     if (!catalog || !(r->members = wr_u64map_new())) return wr_nomem(err, "comparison", 256);
-    WR_TRY(wr_source_begin(r->source, 1, &begin, err));
-    r->begin = begin;
-    WR_TRY(wr_source_each_table(r->source, add_member, r, err));
     WR_TRY(wr_lake_view_open(&(wr_lake_view_options){.catalog_path = catalog, .store = r->store, .rest = r->o->rest, .pipeline = r->o->name}, &r->view, err));
+    WR_TRY(wr_lake_view_tables(r->view, &tables, &health, &n, err));
+    const wr_pos *lake = wr_lake_view_progress(r->view, &offset);
+    if (!lake->file[0]) {
+        wr_fail(err, WR_E_NOTFOUND, WR_RETRY_SOON, "nothing has been committed to the lake yet");
+        return wr_err_cure(err, "let the sync make its first commit: weir sync -c FILE");
+    }
+    WR_TRY(begin_behind_lake(r, lake, err));
+    WR_TRY(wr_source_each_table(r->source, add_member, r, err));
     return bind_tables(r, err);
 }
 

@@ -10,7 +10,9 @@
 
 /* A source table under comparison. */
 typedef struct side_member {
-    uint32_t id;               /* in the catalogue of this round */
+    uint32_t id;               /* in the pipeline's catalogue at the lake's position, 0 = not there */
+    uint32_t version;          /* of its schema there */
+    bool odd;                  /* its columns there are others than those of now */
     int no;                    /* in its table */
     char *db, *name, *def;
     wr_schema *schema;         /* of the source's rows */

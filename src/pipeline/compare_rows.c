@@ -207,7 +207,7 @@ static wr_code on_change(void *ctx, const wr_change *c, wr_err *err) {
     side_member *m = wr_u64map_get(r->members, c->table);
     r->seq++;
     if (!m || (!m->table->sieve && !m->table->summed) || m->table->again) return WR_OK;
-    if (c->schema_version != m->schema->version) return wr_side_moved(m->table, err, "%s.%s was altered meanwhile", m->db, m->name);
+    if (m->odd || c->schema_version != m->version) return wr_side_moved(m->table, err, "%s.%s was altered meanwhile", m->db, m->name);
     if (m->table->summed) return wr_side_sum_change(r, m, c, err);
     if (m->transform) return wait_for_transform(r, m, c, err);
     return add_change(r, m, r->seq, c->before, c->after, err);
@@ -233,7 +233,7 @@ static wr_code on_ddl(void *ctx, const wr_ddl *d, wr_err *err) {
         for (int k = 0; k < r->tables[i]->nmembers; k++) {
             side_member *m = r->tables[i]->members[k];
             bool same_name = (!strcmp(d->db, m->db) && !strcmp(d->name, m->name)) || (d->old_name && !strcmp(d->old_db, m->db) && !strcmp(d->old_name, m->name));
-            if (same_name || d->table == m->id) WR_TRY(wr_side_moved(m->table, err, "%s.%s was altered meanwhile%s%.300s", m->db, m->name, d->why ? ": " : "", d->why ? d->why : ""));
+            if (same_name || (m->id && d->table == m->id)) WR_TRY(wr_side_moved(m->table, err, "%s.%s was altered meanwhile%s%.300s", m->db, m->name, d->why ? ": " : "", d->why ? d->why : ""));
         }
     return WR_OK;
 }
@@ -283,9 +283,44 @@ static wr_code point_of(round *r, const wr_pos *pos, int *ret, wr_err *err) {
 /* Definitions that differ may do so because one of the two is from another time. */
 bool wr_side_follows(const side_table *t) { return t->sieve || t->summed || t->report->nfindings; }
 
+static bool same_columns(const wr_schema *a, const wr_schema *b) {
+    if (a->ncols != b->ncols) return false;
+    for (int i = 0; i < a->ncols; i++)
+        if (strcmp(a->cols[i].name, b->cols[i].name) || !wr_type_eq(a->cols[i].type, b->cols[i].type)) return false;
+    return true;
+}
+
+static wr_code restore_table(void *ctx, const wr_ddl *d, wr_err *err) {
+    round *r = ctx;
+    WR_TRY(wr_source_restore(r->source, d, err));
+    for (int i = 0; d->schema && i < r->ntables; i++)
+        for (int k = 0; k < r->tables[i]->nmembers; k++) {
+            side_member *m = r->tables[i]->members[k];
+            if (strcmp(d->db, m->db) || strcmp(d->name, m->name)) continue;
+            m->id = d->table, m->version = d->schema->version, m->odd = !same_columns(d->schema, m->schema);
+            if (!wr_u64map_put(r->members, m->id, m)) return wr_nomem(err, "table", 64);
+        }
+    return WR_OK;
+}
+
+/* The catalogue as the pipeline had it at the lake's position: with the present one a statement that changed a table since would seem to change nothing. */
+static wr_code restore_catalogue(round *r, uint64_t offset, wr_err *err) {
+    uint32_t max;
+    WR_TRY(wr_state_schema_max_table(r->state, &max, err));
+    WR_TRY(wr_source_forget(r->source, max + 1, err));
+    WR_TRY(wr_state_schema_load(r->state, offset, restore_table, r, err));
+    for (int i = 0; i < r->ntables; i++)
+        for (int k = 0; k < r->tables[i]->nmembers; k++) {
+            const side_member *m = r->tables[i]->members[k];
+            if (!m->id && (m->table->sieve || m->table->summed)) WR_TRY(wr_side_moved(m->table, err, "%s.%s was not known yet at the lake's position", m->db, m->name));
+        }
+    return WR_OK;
+}
+
 wr_code wr_side_stream(round *r, wr_err *err) {
     const wr_stream_sink sink = {.ctx = r, .change = on_change, .ddl = on_ddl, .commit = on_commit, .abort = on_abort, .stale = on_stale};
-    const wr_pos *from = &r->begin;
+    uint64_t offset;
+    const wr_pos *from = wr_lake_view_progress(r->view, &offset);
     bool any = r->any_surplus;
     int ignored;
     for (int i = 0; i < r->ntables; i++) {
@@ -294,11 +329,12 @@ wr_code wr_side_stream(round *r, wr_err *err) {
         any = true;
         if (!t->at.pos.file[0]) continue; /* missing */
         WR_TRY(point_of(r, &t->at.pos, &t->point, err));
-        if (wr_pos_cmp(&t->at.pos, from) < 0) from = &t->at.pos;
         for (int k = 0; k < t->nmembers; k++)
             if (t->members[k]->exact) WR_TRY(point_of(r, &t->members[k]->read_at, &ignored, err));
     }
-    if (!any || wr_pos_cmp(from, &r->end) >= 0) return WR_OK;
+    if (!any) return WR_OK;
+    WR_TRY(restore_catalogue(r, offset, err));
+    if (wr_pos_cmp(from, &r->end) >= 0) return WR_OK;
     WR_TRY(wr_source_stream(r->source, from, &sink, err));
     for (int i = 0; i < r->ntables; i++)
         for (int k = 0; k < r->tables[i]->nmembers; k++) WR_TRY(flush_changes(r, r->tables[i]->members[k], err));

@@ -235,7 +235,7 @@ typedef struct wr_lake_point {
     wr_pos pos;          /* borrowed; file "" = nothing was committed yet */
 } wr_lake_point;
 void wr_lake_view_point(const wr_lake_view *v, int table, wr_lake_point *ret_point);
-const wr_pos *wr_lake_view_progress(const wr_lake_view *v); /* the pipeline's, as of wr_lake_view_tables: all of its tables hold that much, and no other table was made by then */
+const wr_pos *wr_lake_view_progress(const wr_lake_view *v, uint64_t *ret_offset); /* the pipeline's, as of wr_lake_view_tables: all of its tables hold that much, and no other table was made by then */
 /* The live rows of one data file of a table, those of its columns that `columns` names, in that order. WR_E_NOTFOUND: the file is not there (any more). */
 wr_code wr_lake_view_rows(wr_lake_view *v, int table, int file, const int *columns, int ncolumns, wr_code (*fn)(void *ctx, uint64_t pos, wr_slice row, wr_err *err), void *ctx, wr_err *err);
 
