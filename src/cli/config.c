@@ -30,13 +30,14 @@ struct wr_config {
     char **exclude; int nexclude;
     wr_merge_rule *merge; int nmerge;
     wr_rule *rules; int nrules;
+    wr_layout_rule *layout; int nlayout;
     char *functions, *mask_key_env, *functions_text, *mask_key;
     wr_s3_options s3;
     wr_rest_options rest;
     wr_pipeline_options o;
 };
 
-typedef enum key_type { T_TEXT, T_LIST, T_ENUM, T_UINT, T_DURATION, T_BYTES, T_MERGE, T_RULES } key_type;
+typedef enum key_type { T_TEXT, T_LIST, T_ENUM, T_UINT, T_DURATION, T_BYTES, T_MERGE, T_RULES, T_LAYOUT } key_type;
 typedef struct key {
     const char *path;         /* "source.url" */
     key_type type;
@@ -96,6 +97,7 @@ static const key keys[] = {
     {"lake.s3.timeout", T_DURATION, AT(s3_timeout), NULL, "a request in which nothing moves for so long is given up"},
     {"lake.s3.cache", T_BYTES, AT(cache_bytes), NULL, "disk for copies of objects"},
     {"lake.format_version", T_UINT, AT(format_version), "2-3", "Iceberg format of new tables"},
+    {"lake.layout", T_LAYOUT, AT(layout), NULL, "how the files of some tables are laid out; the first match wins"},
     {"lake.commit.every", T_DURATION, AT(commit_every), NULL, "time between commits"},
     {"lake.commit.bytes", T_BYTES, AT(commit_bytes), NULL, "memory of waiting rows that forces a commit"},
 };
@@ -283,6 +285,68 @@ static wr_code rules_of(reader *r, yaml_node_t *n) {
     return WR_OK;
 }
 
+/* YAML sees two items in [bucket(16, id)]; here they are one again. */
+static bool is_open(const char *text) { return strchr(text, '(') && !strchr(text, ')'); }
+static wr_code join(reader *r, const yaml_node_t *n, const char *path, char **text) {
+    WR_AUTO char *more = NULL;
+    WR_TRY(text_of(r, n, path, &more));
+    char *both = wr_asprintf("%s, %s", *text, more);
+    if (!both) return wr_nomem(r->err, path, 64);
+    wr_free(*text);
+    *text = both;
+    return WR_OK;
+}
+
+static wr_code terms_of(reader *r, yaml_node_t *n, const char *path, wr_term **ret, int *ret_n) {
+    if (n->type != YAML_SEQUENCE_NODE) return bad(r, n, "%s must be a list: [month(created_at), bucket(16, id)]", path);
+    int count = (int)(n->data.sequence.items.top - n->data.sequence.items.start);
+    wr_term *list = *ret = wr_calloc((size_t)count + 1, sizeof *list);
+    if (!list) return wr_nomem(r->err, path, (size_t)count * sizeof *list);
+    for (int i = 0; i < count; i++) {
+        yaml_node_t *e = yaml_document_get_node(&r->doc, n->data.sequence.items.start[i]);
+        WR_AUTO char *text = NULL;
+        wr_err why = WR_ERR_INIT;
+        WR_TRY(text_of(r, e, path, &text));
+        while (is_open(text) && i + 1 < count) WR_TRY(join(r, yaml_document_get_node(&r->doc, n->data.sequence.items.start[++i]), path, &text));
+        wr_code rc = wr_term_parse(text, &list[*ret_n], &why);
+        if (rc == WR_E_CONFIG) return bad(r, e, "%s[%d]: %s", path, *ret_n, why.msg), wr_err_cure(r->err, "%s", why.cure);
+        if (rc != WR_OK) return *r->err = why, rc;
+        (*ret_n)++;
+    }
+    return WR_OK;
+}
+
+static wr_code layout_key(reader *r, yaml_node_t *n, const char *path, const char *name, wr_layout_rule *u) {
+    static const char *const known[] = {"match", "partition"};
+    if (!strcmp(name, "match")) return text_of(r, n, path, &u->match);
+    if (!strcmp(name, "partition")) return terms_of(r, n, path, &u->partition, &u->npartition);
+    const char *near = wr_cli_nearest(name, known, sizeof known / sizeof *known);
+    bad(r, n, "unknown key '%s'", path);
+    return near ? wr_err_cure(r->err, "did you mean '%s'?", near) : wr_err_cure(r->err, "docs/config.md lists what a layout can say");
+}
+
+static wr_code layout_of(reader *r, yaml_node_t *n) {
+    if (n->type != YAML_SEQUENCE_NODE) return bad(r, n, "lake.layout must be a list of {match: ..., partition: [...]}");
+    int count = (int)(n->data.sequence.items.top - n->data.sequence.items.start);
+    r->c->layout = wr_calloc((size_t)count + 1, sizeof *r->c->layout);
+    if (!r->c->layout) return wr_nomem(r->err, "lake.layout", (size_t)count);
+    for (int i = 0; i < count; i++) {
+        yaml_node_t *e = yaml_document_get_node(&r->doc, n->data.sequence.items.start[i]);
+        if (e->type != YAML_MAPPING_NODE) return bad(r, e, "lake.layout[%d] must be {match: ..., partition: [...]}", i);
+        r->c->nlayout = i + 1;
+        for (yaml_node_pair_t *p = e->data.mapping.pairs.start; p < e->data.mapping.pairs.top; p++) {
+            WR_AUTO char *k = NULL;
+            WR_TRY(text_of(r, yaml_document_get_node(&r->doc, p->key), "lake.layout", &k));
+            WR_AUTO char *path = wr_asprintf("lake.layout[%d].%s", i, k);
+            if (!path) return wr_nomem(r->err, "lake.layout", 64);
+            WR_TRY(once(r, e, p, path));
+            WR_TRY(layout_key(r, yaml_document_get_node(&r->doc, p->value), path, k, &r->c->layout[i]));
+        }
+        if (!r->c->layout[i].match) return bad(r, e, "lake.layout[%d] needs match: an expression on namespace.table of the lake", i);
+    }
+    return WR_OK;
+}
+
 /* ------------------------------------------------------------------ keys */
 static wr_code unknown(reader *r, const yaml_node_t *n, const char *path) {
     const char *names[NKEYS];
@@ -297,6 +361,7 @@ static wr_code take(reader *r, yaml_node_t *n, const key *k) {
     if (k->type == T_LIST) return k->at == AT(capture) ? list_of(r, n, k->path, &r->c->capture, &r->c->ncapture) : list_of(r, n, k->path, &r->c->exclude, &r->c->nexclude);
     if (k->type == T_MERGE) return merge_of(r, n);
     if (k->type == T_RULES) return rules_of(r, n);
+    if (k->type == T_LAYOUT) return layout_of(r, n);
     if (k->type == T_TEXT) return text_of(r, n, k->path, at);
     WR_AUTO char *s = NULL;
     WR_TRY(text_of(r, n, k->path, &s));
@@ -479,6 +544,16 @@ static wr_code check_secret(const wr_config *c, const secret *x, const char *nam
 
 static bool is_uri(const char *place) { return strstr(place, "://") != NULL; }
 
+/* Expressions and pairs of terms are settled by whoever uses them; mistakes are told before. */
+static wr_code check_layout(const wr_config *c, wr_err *err) {
+    wr_layouts *l;
+    wr_err why = WR_ERR_INIT;
+    wr_code rc = wr_layouts_new(c->layout, c->nlayout, &l, &why);
+    if (rc == WR_OK) return wr_layouts_free(l), WR_OK;
+    wr_fail(err, rc, WR_RETRY_NO, "%s: %s", c->path, why.msg);
+    return why.cure[0] ? wr_err_cure(err, "%s", why.cure) : rc;
+}
+
 static wr_code assemble_lake(wr_config *c, wr_err *err) {
     bool s3 = c->warehouse && !strncmp(c->warehouse, "s3", 2) && is_uri(c->warehouse), rest = c->catalog == 1;
     if (c->warehouse && is_uri(c->warehouse) && !s3 && strncmp(c->warehouse, "file://", 7)) {
@@ -494,6 +569,7 @@ static wr_code assemble_lake(wr_config *c, wr_err *err) {
     if ((c->rest_token.env || c->rest_token.file || c->rest_token.command) && (c->rest_credential.env || c->rest_credential.file || c->rest_credential.command))
         return wr_fail(err, WR_E_CONFIG, WR_RETRY_NO, "%s: lake.rest.token and lake.rest.credential: only one of them may be given", c->path);
     if (c->s3_timeout > 3600000000 || c->rest_timeout > 3600000000) return wr_fail(err, WR_E_CONFIG, WR_RETRY_NO, "%s: a time-out of lake.s3 or lake.rest is above one hour", c->path);
+    WR_TRY(check_layout(c, err));
     WR_TRY(absolute(c, &c->s3_ca, err));
     WR_TRY(absolute(c, &c->rest_ca, err));
     c->s3 = (wr_s3_options){.endpoint = c->s3_endpoint, .region = c->s3_region, .path_style = c->path_style == 1, .ca_file = c->s3_ca, .stall_timeout_ms = (int)(c->s3_timeout / 1000)};
@@ -522,7 +598,7 @@ static wr_code assemble(wr_config *c, wr_err *err) {
     WR_TRY(absolute(c, &c->functions, err));
     c->o = (wr_pipeline_options){
         .name = c->name, .home = c->home, .merge = c->merge, .nmerge = c->nmerge, .transform = {.rules = c->rules, .nrules = c->nrules}, .on_drop = (wr_on_drop)c->on_drop, .visible_early = c->visible == 1, .on_type = (wr_on_type)c->type_change, .on_rowless = (wr_on_rowless)c->rowless,
-        .snapshot_parallel = (int)c->parallel, .warehouse = c->warehouse, .format_version = (int)c->format_version, .commit_every_us = (int64_t)c->commit_every,
+        .snapshot_parallel = (int)c->parallel, .layout = c->layout, .nlayout = c->nlayout, .warehouse = c->warehouse, .format_version = (int)c->format_version, .commit_every_us = (int64_t)c->commit_every,
         .commit_bytes = c->commit_bytes, .cache_bytes = c->cache_bytes, .queue = {.max_bytes = c->queue_bytes},
         .source = {.host = c->host, .user = c->user, .port = c->port, .tls = (wr_tls)c->tls, .tls_ca = c->tls_ca, .capture = (const char *const *)c->capture, .ncapture = c->ncapture,
                    .exclude = (const char *const *)c->exclude, .nexclude = c->nexclude, .zero_date = (wr_zero_date)c->zero_date, .time_as = (wr_time_as)c->time_as,
@@ -606,6 +682,12 @@ void wr_config_free(wr_config *c) {
         free_list((char **)u->drop, u->ndrop);
     }
     wr_free(c->rules);
+    for (int i = 0; i < c->nlayout; i++) {
+        wr_layout_rule *u = &c->layout[i];
+        for (int k = 0; k < u->npartition; k++) wr_free(u->partition[k].column);
+        wr_free(u->match), wr_free(u->partition);
+    }
+    wr_free(c->layout);
     if (c->mask_key) explicit_bzero(c->mask_key, strlen(c->mask_key));
     wr_free(c->mask_key);
     wr_free(c);

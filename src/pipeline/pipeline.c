@@ -88,31 +88,51 @@ wr_code wr_pipeline_open(const wr_pipeline_options *o, wr_pipeline **ret, wr_err
 }
 
 /* ------------------------------------------------------------------ looking before the first row is read */
-typedef struct preview { const wr_check_sink *sink; wr_rules *rules; } preview;
+typedef struct preview {
+    const wr_check_sink *sink;
+    wr_rules *rules;
+    const wr_routes *routes;
+    const wr_layouts *layouts;
+} preview;
 
 static void pass_on(void *ctx, const wr_finding *f) {
     const preview *v = ctx;
     v->sink->finding(v->sink->ctx, f);
 }
 
-static wr_code try_rules(void *ctx, const wr_ddl *d, wr_err *err) {
-    const preview *v = ctx;
-    wr_transform *t;
-    wr_code rc = wr_transform_new(v->rules, d->db, d->name, d->schema, &t, err);
-    if (rc == WR_OK) return wr_transform_free(t), WR_OK;
-    if (rc != WR_E_CONFIG) return rc;
-    wr_finding f = {.severity = WR_FINDING_STOPS, .id = "transform"};
+/* What the configuration says and the table cannot do. */
+static void refuse(const preview *v, const char *id, const char *consequence, wr_err *err) {
+    wr_finding f = {.severity = WR_FINDING_STOPS, .id = id};
     snprintf(f.what, sizeof f.what, "%.*s", (int)sizeof f.what - 1, err->msg);
-    snprintf(f.consequence, sizeof f.consequence, "no row of the table can become a row of the lake");
+    snprintf(f.consequence, sizeof f.consequence, "%s", consequence);
     snprintf(f.cure, sizeof f.cure, "%s", err->cure[0] ? err->cure : "correct the rule; docs/transforms.md says what it can be");
     wr_err_clear(err);
     v->sink->finding(v->sink->ctx, &f);
-    return WR_OK;
 }
 
-static wr_code look(wr_source *s, wr_rules *rules, const wr_check_sink *sink, wr_err *err) {
-    preview v = {sink, rules};
-    return wr_source_check(s, &(wr_check_sink){.ctx = &v, .finding = pass_on, .table = try_rules}, err);
+/* A member of a merged table stands for all of them. */
+static wr_code try_layout(const preview *v, const wr_ddl *d, const wr_schema *shape, wr_err *err) {
+    wr_route to = wr_routes_find(v->routes, d->db, d->name);
+    wr_schema *merged = NULL;
+    if (to.merged) WR_TRY(wr_merge_schema(&shape, 1, NULL, &merged, err));
+    wr_code rc = wr_layouts_check(v->layouts, to.ns, to.name, merged ? merged : shape, err);
+    wr_schema_unref(merged);
+    if (rc != WR_E_CONFIG) return rc;
+    return refuse(v, "layout", "the sync stops when it comes to this table", err), WR_OK;
+}
+
+static wr_code try_table(void *ctx, const wr_ddl *d, wr_err *err) {
+    const preview *v = ctx;
+    wr_transform *t = NULL;
+    wr_code rc = v->rules ? wr_transform_new(v->rules, d->db, d->name, d->schema, &t, err) : WR_OK;
+    if (rc == WR_E_CONFIG) return refuse(v, "transform", "no row of the table can become a row of the lake", err), WR_OK;
+    if (rc == WR_OK) rc = try_layout(v, d, t ? wr_transform_schema(t) : d->schema, err);
+    wr_transform_free(t);
+    return rc;
+}
+
+static wr_code look(wr_source *s, preview *v, wr_err *err) {
+    return wr_source_check(s, &(wr_check_sink){.ctx = v, .finding = pass_on, .table = try_table}, err);
 }
 
 wr_code wr_pipeline_check(const wr_pipeline_options *o, void (*fn)(void *ctx, const wr_finding *f), void *ctx, wr_err *err) {
@@ -120,11 +140,17 @@ wr_code wr_pipeline_check(const wr_pipeline_options *o, void (*fn)(void *ctx, co
     wr_source *s = NULL;
     wr_engine *e = NULL;
     wr_rules *rules = NULL;
+    wr_routes *routes = NULL;
+    wr_layouts *layouts = NULL;
     wr_code rc = wr_engine_open(NULL, &e, err);
     if (rc == WR_OK && o->transform.nrules) rc = wr_rules_new(e, &o->transform, &rules, err);
+    if (rc == WR_OK) rc = wr_routes_new(o->merge, o->nmerge, &routes, err);
+    if (rc == WR_OK) rc = wr_layouts_new(o->layout, o->nlayout, &layouts, err);
     if (rc == WR_OK) rc = wr_source_open(&o->source, &s, err);
-    if (rc == WR_OK) rc = look(s, rules, &sink, err);
+    if (rc == WR_OK) rc = look(s, &(preview){&sink, rules, routes, layouts}, err);
     wr_source_close(s);
+    wr_layouts_free(layouts);
+    wr_routes_free(routes);
     wr_rules_free(rules);
     wr_engine_close(e);
     return rc;
@@ -140,7 +166,12 @@ static void first_stop(void *ctx, const wr_finding *f) {
 /* What `weir check` would say stops a sync does stop it, before the first row is read. Later the stream itself finds out. */
 static wr_code preflight(wr_pipeline *p, wr_err *err) {
     wr_err found = WR_ERR_INIT;
-    WR_TRY(look(p->source, p->rules, &(wr_check_sink){.ctx = &found, .finding = first_stop}, err));
+    const wr_check_sink sink = {.ctx = &found, .finding = first_stop};
+    wr_layouts *layouts;
+    WR_TRY(wr_layouts_new(p->o.layout, p->o.nlayout, &layouts, err));
+    wr_code rc = look(p->source, &(preview){&sink, p->rules, p->routes, layouts}, err);
+    wr_layouts_free(layouts);
+    WR_TRY(rc);
     if (found.code) *err = found;
     return found.code;
 }

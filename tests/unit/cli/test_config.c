@@ -13,7 +13,8 @@ static const char full[] = "name: shop\nhome: ./shop.weir\nsource:\n  url: mysql
                            "  capture: ['shop\\..*', 'a\\.b']\n  exclude: ['shop\\.tmp_.*']\nmerge:\n  - {from: 'a_\\d+\\.t', to: a.t}\n"
                            "types: {zero_date: epoch, time: string}\npolicy: {on_drop: mirror, rowless_change: stop}\n"
                            "transform:\n  functions: f.sql\n  rules:\n  - {table: 'a\\..*', filter: 'x > 1', set: {t: a + b}, mask: {m: hash, n: null}, convert: {c: date}, rename: {o: p}, drop: [d], on_error: dead-letter}\n  - {table: b\\.c}\n"
-                           "snapshot: {rows_per_second: 1000, parallel: 4}\nlake: {format_version: 2, commit: {every: 1.5s, bytes: 64MiB}}\n";
+                           "snapshot: {rows_per_second: 1000, parallel: 4}\nlake:\n  format_version: 2\n  commit: {every: 1.5s, bytes: 64MiB}\n"
+                           "  layout:\n  - {match: 'shop\\.orders', partition: [month(created_at), bucket(16, id), region]}\n  - {match: 'shop\\..*'}\n";
 
 static wr_code parse(const char *text, wr_config **c, wr_err *err) {
     *err = (wr_err)WR_ERR_INIT;
@@ -52,6 +53,12 @@ static void every_key_reaches_its_option(void **state) {
     assert_int_equal(o->format_version, 2);
     assert_int_equal(o->commit_every_us, 1500000);
     assert_int_equal(o->commit_bytes, 64u << 20);
+    assert_int_equal(o->nlayout, 2);
+    const wr_layout_rule *l = &o->layout[0];
+    assert_string_equal(l->match, "shop\\.orders"), assert_int_equal(l->npartition, 3), assert_int_equal(o->layout[1].npartition, 0);
+    assert_int_equal(l->partition[0].kind, WR_TERM_MONTH), assert_string_equal(l->partition[0].column, "created_at");
+    assert_int_equal(l->partition[1].kind, WR_TERM_BUCKET), assert_int_equal(l->partition[1].width, 16), assert_string_equal(l->partition[1].column, "id");
+    assert_int_equal(l->partition[2].kind, WR_TERM_IDENTITY), assert_string_equal(l->partition[2].column, "region");
     wr_config_free(c);
 }
 
@@ -96,6 +103,20 @@ static void each_mistake_is_named_with_its_cure(void **state) {
         {"name: a\nsource: {url: 'mysql://u@h', capture: [x]}\nlake: {warehouse: 'gs://b/x'}\n", "cannot reach", "s3://bucket/prefix"},
         {"name: a\nsource: {url: 'mysql://u@h', capture: [x]}\nlake: {warehouse: 's3://b', s3: {secret_key_env: A, secret_key_file: b}}\n", "only one of lake.s3.secret_key_env", ""},
         {"name: a\nsource: {url: 'mysql://u@h', capture: [x]}\nlake: {catalog: rest, rest: {uri: u, token_env: A, credential_env: B}}\n", "only one of them", ""},
+        {"name: a\nsource: {url: 'mysql://u@h', capture: [x]}\nlake:\n  layout:\n  - {partition: [a]}\n", "lake.layout[0] needs match", ""},
+        {"name: a\nsource: {url: 'mysql://u@h', capture: [x]}\nlake:\n  layout:\n  - {match: x, partitions: [a]}\n", "unknown key 'lake.layout[0].partitions'", "did you mean 'partition'?"},
+        {"name: a\nsource: {url: 'mysql://u@h', capture: [x]}\nlake:\n  layout:\n  - {match: x, match: y}\n", "stands twice", ""},
+        {"name: a\nsource: {url: 'mysql://u@h', capture: [x]}\nlake:\n  layout:\n  - {match: 'x(', partition: [a]}\n", "lake.layout[0].match: 'x(' is not a regular expression", ""},
+        {"name: a\nsource: {url: 'mysql://u@h', capture: [x]}\nlake:\n  layout:\n  - {match: x, partition: a}\n", "lake.layout[0].partition must be a list", ""},
+        {"name: a\nsource: {url: 'mysql://u@h', capture: [x]}\nlake:\n  layout:\n  - match: x\n    partition:\n    - a\n    - bucket(0, id)\n", ":8: lake.layout[0].partition[1]: 'bucket(0, id)': needs a whole number", "bucket(N, column)"},
+        {"name: a\nsource: {url: 'mysql://u@h', capture: [x]}\nlake:\n  layout:\n  - {match: x, partition: [bucket(id)]}\n", "needs a whole number", ""},
+        {"name: a\nsource: {url: 'mysql://u@h', capture: [x]}\nlake:\n  layout:\n  - {match: x, partition: [bucket(3000000000, id)]}\n", "needs a whole number", ""},
+        {"name: a\nsource: {url: 'mysql://u@h', capture: [x]}\nlake:\n  layout:\n  - {match: x, partition: [bucket(3 id)]}\n", "needs a comma", ""},
+        {"name: a\nsource: {url: 'mysql://u@h', capture: [x]}\nlake:\n  layout:\n  - {match: x, partition: [weeks(a)]}\n", "'weeks(a)': no such transform", "identity(name)"},
+        {"name: a\nsource: {url: 'mysql://u@h', capture: [x]}\nlake:\n  layout:\n  - {match: x, partition: [month(a]}\n", "no closing parenthesis", ""},
+        {"name: a\nsource: {url: 'mysql://u@h', capture: [x]}\nlake:\n  layout:\n  - {match: x, partition: ['month( )']}\n", "names no column", ""},
+        {"name: a\nsource: {url: 'mysql://u@h', capture: [x]}\nlake:\n  layout:\n  - {match: x, partition: [a, b, identity(a)]}\n", "lake.layout[0].partition: a stands beside a: they are the same", "take one of them out"},
+        {"name: a\nsource: {url: 'mysql://u@h', capture: [x]}\nlake:\n  layout:\n  - {match: x, partition: [day(a), month(a)]}\n", "month(a) stands beside day(a): one follows from the other", "the finer one"},
         {"name: a\nsource: {url: 'mysql://u@h', capture: [x]}\nmerge: [{from: x}]\n", "needs both from and to", ""},
     };
     for (size_t i = 0; i < sizeof m / sizeof *m; i++) {

@@ -10,6 +10,7 @@
 #include "weir/base/err.h"
 #include "weir/compare.h"
 #include "weir/lake.h"
+#include "weir/layout.h"
 #include "weir/model.h"
 #include "weir/queue.h"
 #include "weir/source.h"
@@ -36,6 +37,7 @@ typedef struct wr_pipeline_options {
     uint64_t cache_bytes;           /* wr_store_options */
     const wr_rest_options *rest;    /* NULL: home/catalog.db is the catalog */
     int format_version;             /* 0 = 3 */
+    const wr_layout_rule *layout; int nlayout;
     int64_t commit_every_us;        /* 0 = 10 s */
     uint64_t commit_bytes;          /* 0 = 128 MB */
 } wr_pipeline_options;

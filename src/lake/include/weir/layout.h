@@ -1,0 +1,37 @@
+/* How the files of lake tables are laid out: lake.layout of weir.yaml. Rules see the lake's tables, not the source's: their names behind `merge`, their columns
+ * behind `transform.rules`. */
+#ifndef WEIR_LAYOUT_H
+#define WEIR_LAYOUT_H
+
+#include <stdint.h>
+#include "weir/base/err.h"
+#include "weir/model.h"
+
+/* Iceberg table spec, "Partition Transforms". */
+typedef enum wr_term_kind { WR_TERM_IDENTITY, WR_TERM_BUCKET, WR_TERM_TRUNCATE, WR_TERM_YEAR, WR_TERM_MONTH, WR_TERM_DAY, WR_TERM_HOUR, WR_TERM_VOID /* of others' tables */ } wr_term_kind;
+typedef struct wr_term {
+    uint8_t kind;    /* wr_term_kind */
+    uint32_t width;  /* of BUCKET: how many; of TRUNCATE: to what */
+    char *column;
+} wr_term;
+
+typedef struct wr_layout_rule {
+    char *match;          /* anchored expression on namespace.table */
+    wr_term *partition;   /* none: such tables are not partitioned */
+    int npartition;
+} wr_layout_rule;
+
+/* "month(created_at)", "bucket(16, id)", "truncate(4, name)", "country" or "identity(country)". The column is the caller's to free. WR_E_CONFIG says what is wrong. */
+wr_code wr_term_parse(const char *text, wr_term *ret_term, wr_err *err);
+char *wr_term_print(const wr_term *t, char buf[256]); /* the same text, cut when long; returns buf */
+
+/* The rules, compiled. Rules are borrowed. WR_E_CONFIG names the key. @thread any */
+typedef struct wr_layouts wr_layouts;
+wr_code wr_layouts_new(const wr_layout_rule *rules, int n, wr_layouts **ret_layouts, wr_err *err);
+void wr_layouts_free(wr_layouts *l);
+/* The first rule that matches; NULL: none does. l may be NULL. */
+const wr_layout_rule *wr_layouts_find(const wr_layouts *l, const char *ns, const char *name);
+/* Whether rows of this schema can be laid out as the rule of the table says: WR_E_CONFIG names key, table, column and type, with the way out. */
+wr_code wr_layouts_check(const wr_layouts *l, const char *ns, const char *name, const wr_schema *schema, wr_err *err);
+
+#endif
