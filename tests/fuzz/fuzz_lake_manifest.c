@@ -10,16 +10,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define MUST(x)                                                                                                        \
     if (!(x)) abort()
 
+static const wr_spec plain; /* unpartitioned */
 static void again(const wr_entries *e, int version, uint8_t content) {
     wr_err err = WR_ERR_INIT;
     wr_buf out = WR_BUF_INIT;
     wr_entries got = {0};
     wr_manifest_file row;
     wr_manifest_head h = {
-        .format_version = version, .content = content, .schema_json = "{}", .snapshot_id = 1, .sequence = 5};
+        .format_version = version, .content = content, .schema_json = "{}", .spec = &plain, .snapshot_id = 1, .sequence = 5};
     if (wr_manifest_encode(&h, e, &out, &row, &err) == WR_OK) {
         row.path = "again.avro";
-        MUST(wr_manifest_decode(wr_buf_view(&out), &row, true, &got, &err) == WR_OK);
+        MUST(wr_manifest_decode(wr_buf_view(&out), &row, NULL, true, &got, &err) == WR_OK);
         MUST(got.n == e->n);
         for (int i = 0; i < got.n; i++) {
             const wr_ice_file *a = e->v[i].file, *b = got.v[i].file;
@@ -52,7 +53,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                                .snapshot_id = 1,
                                .first_row_id = content ? -1 : 100};
         wr_entries e = {0};
-        if (wr_manifest_decode(s, &mf, true, &e, &err) == WR_OK) again(&e, 3, content), again(&e, 2, content);
+        if (wr_manifest_decode(s, &mf, NULL, true, &e, &err) == WR_OK) again(&e, 3, content), again(&e, 2, content);
         wr_entries_clear(&e);
     }
     return 0;

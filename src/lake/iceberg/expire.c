@@ -150,7 +150,7 @@ static wr_code visit_manifest(wr_store *store, const wr_manifest_file *mf, visit
     wr_entries e = {0};
     WR_AUTO_BUF wr_buf text = WR_BUF_INIT;
     WR_TRY(wr_snapshot_read_file(store, mf->path, &text, err));
-    WR_TRY(wr_manifest_decode(wr_buf_view(&text), mf, false, &e, err));
+    WR_TRY(wr_manifest_decode(wr_buf_view(&text), mf, NULL, false, &e, err));
     wr_code rc = WR_OK;
     for (int i = 0; rc == WR_OK && i < e.n; i++) rc = fn(ctx, e.v[i].file->path, err);
     wr_entries_clear(&e);

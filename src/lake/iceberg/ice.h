@@ -6,6 +6,7 @@
 #define WEIR_LAKE_ICE_H
 
 #include <sqlite3.h>
+#include "iceberg/spec.h"
 #include "weir/base/buf.h"
 #include "weir/base/err.h"
 #include "weir/engine.h"
@@ -36,6 +37,9 @@ typedef struct wr_ice_file {
     int64_t snapshot_id;             /* that added it; 0 = not yet committed */
     int64_t sequence, file_sequence; /* -1 = inherit (new) */
     int64_t first_row_id;            /* data files, v3; -1 = inherit/none */
+    int32_t spec_id;                 /* partition spec, and the values that all its rows have in common (spec.h) */
+    uint8_t *tuple;
+    uint32_t tuple_n;
     /* deletes: */
     char *referenced;                     /* data file path, NULL when not file-scoped */
     int64_t content_offset, content_size; /* deletion vector blob in the Puffin file; -1 otherwise */
@@ -44,6 +48,9 @@ typedef struct wr_ice_file {
 /* A new file: content and a copy of path; everything else absent (-1, NULL, 0). NULL when memory is out. */
 wr_ice_file *wr_ice_file_new(wr_ice_content content, const char *path);
 void wr_ice_file_free(wr_ice_file *f);
+static inline wr_slice wr_ice_file_tuple(const wr_ice_file *f) { return wr_slice_of(f->tuple, f->tuple_n); }
+wr_code wr_ice_file_set_partition(wr_ice_file *f, int32_t spec_id, wr_slice tuple, wr_err *err);
+bool wr_ice_file_same_partition(const wr_ice_file *a, const wr_ice_file *b);
 
 typedef struct wr_ice_table
     wr_ice_table; /* metadata of one table as loaded; unknown JSON members are kept through rewrites */
@@ -115,11 +122,19 @@ int64_t wr_ice_lost_snapshot(const wr_ice_table *t);
 wr_code wr_ice_schema(const wr_ice_table *t, wr_schema **ret_schema, wr_err *err);
 /* Schema of a branch's head: what a load under way takes. WR_E_NOTFOUND when there is no such branch. */
 wr_code wr_ice_ref_schema(const wr_ice_table *t, const char *ref, wr_schema **ret_schema, wr_err *err);
+/* Partition specs (spec.h). All of them, with the types of the current schema's columns. */
+wr_code wr_ice_specs(const wr_ice_table *t, wr_specs *ret_specs, wr_err *err);
+int32_t wr_ice_default_spec(const wr_ice_table *t);
+/* wr_spec_choose on the table's metadata. */
+wr_code wr_ice_choose_spec(const wr_ice_table *t, const wr_term *terms, int n, const wr_schema *schema, wr_spec **ret_spec, wr_err *err);
+bool wr_ice_would_clash(const wr_ice_table *t, const wr_schema *schema); /* wr_meta_would_clash */
+bool wr_ice_had_column(const wr_ice_table *t, const char *name); /* in any of its schemas */
+int wr_ice_renamed_column(const wr_ice_table *t, const char *name, const wr_schema *schema); /* the column of `schema` that had this name at last; -1 = none */
 /* Live files of a snapshot, by reading manifest list and manifests: data and deletes. Owned array. */
 wr_code wr_ice_live_files(const wr_ice_table *t, int64_t snapshot_id, wr_ice_file ***ret_files, int *ret_n,
                           wr_err *err);
 /* The same in two steps, so that the second can be done beside commits: the snapshot's manifest list (owned), and the
- * files that a manifest list names. @thread of wr_ice_listed_files any */
+ * files that a manifest list names, without their partitions. @thread of wr_ice_listed_files any */
 wr_code wr_ice_manifest_list(const wr_ice_table *t, int64_t snapshot_id, char **ret_uri, wr_err *err);
 wr_code wr_ice_listed_files(wr_store *store, const char *list_uri, wr_ice_file ***ret_files, int *ret_n, wr_err *err);
 /* Every path a snapshot needs: the table's present metadata file, the manifest list, its manifests, live data and
@@ -167,6 +182,7 @@ typedef struct wr_ice_edit {
     const char *const *removed_refs; /* [nremoved] referenced data path for DVs, else NULL */
     const wr_schema *schema;         /* non-NULL: schema of the new snapshot (added to schemas when different) */
     bool set_current_schema;         /* and make it current (main commits); load branches do it at publish */
+    const wr_spec *spec;             /* non-NULL: of added files; joins the table's specs, and is the default one from when its schema is the current one */
     const char *const *summary_keys, *const *summary_vals;
     int nsummary; /* weir.offset, weir.load, ... */
     const char *const *prop_keys, *const *prop_vals;

@@ -37,8 +37,22 @@ void wr_ice_file_free(wr_ice_file *f) {
     wr_free(f->format);
     wr_free(f->stats);
     wr_free(f->referenced);
+    wr_free(f->tuple);
     extra_free(f->extra);
     wr_free(f);
+}
+
+wr_code wr_ice_file_set_partition(wr_ice_file *f, int32_t spec_id, wr_slice tuple, wr_err *err) {
+    uint8_t *copy = tuple.n ? wr_malloc(tuple.n) : NULL;
+    if (tuple.n && !copy) return wr_nomem(err, "partition", tuple.n);
+    if (tuple.n) memcpy(copy, tuple.p, tuple.n);
+    wr_free(f->tuple);
+    f->tuple = copy, f->tuple_n = (uint32_t)tuple.n, f->spec_id = spec_id;
+    return WR_OK;
+}
+
+bool wr_ice_file_same_partition(const wr_ice_file *a, const wr_ice_file *b) {
+    return a->spec_id == b->spec_id && wr_slice_eq(wr_ice_file_tuple(a), wr_ice_file_tuple(b));
 }
 
 void wr_manifest_file_clear(wr_manifest_file *m) {
@@ -357,17 +371,59 @@ static void *read_numbers(const wr_avro_value *v, size_t size, int *ret_n, wr_er
     return a;
 }
 
-static wr_code read_extra(const wr_avro_value *df, wr_ice_file *f, wr_err *err) {
-    const wr_avro_value *splits = wr_avro_field(df, 132), *eq = wr_avro_field(df, 135), *part = wr_avro_field(df, 102);
+/* Avro's value as one of the type; false: it is of another. */
+static bool read_value(const wr_avro_value *v, wr_type t, wr_value *ret) {
+    bool whole = v->kind == WR_AVRO_INT || v->kind == WR_AVRO_LONG, real = v->kind == WR_AVRO_FLOAT || v->kind == WR_AVRO_DOUBLE;
+    *ret = (wr_value){0};
+    switch ((wr_kind)t.kind) {
+    case WR_BOOL: return ret->b = v->i != 0, v->kind == WR_AVRO_BOOL;
+    case WR_DATE: return ret->i32 = (int32_t)v->i, whole;
+    case WR_LONG:
+    case WR_TIMESTAMP:
+    case WR_TIMESTAMPTZ: return ret->i64 = v->i, whole;
+    case WR_DOUBLE: return ret->f64 = v->d, real;
+    case WR_DECIMAL:
+        if (!is_bytes(v) || v->s.n < 1 || v->s.n > 16) return false;
+        ret->dec = (int8_t)v->s.p[0];
+        for (size_t i = 1; i < v->s.n; i++) ret->dec = (__int128)((unsigned __int128)ret->dec << 8 | v->s.p[i]);
+        return true;
+    default: return ret->s = v->s, is_bytes(v);
+    }
+}
+
+static wr_code read_tuple(const wr_avro_value *part, const wr_spec *spec, const char *name, int64_t i, wr_ice_file *f, wr_err *err) {
+    WR_AUTO_BUF wr_buf b = WR_BUF_INIT;
+    size_t at = wr_row_begin(&b, spec->n);
+    for (int k = 0; k < spec->n; k++) {
+        const wr_avro_value *v = wr_avro_field(part, spec->fields[k].id);
+        wr_type t = spec->tuple->cols[k].type;
+        wr_value val = {.null = true};
+        if (v && !read_value(v, t, &val)) return bad_entry(name, i, "a value of its partition is of another type than the spec's", err);
+        wr_row_put(&b, at, k, t, &val);
+    }
+    WR_TRY(wr_buf_check(&b, "partition", err));
+    return wr_ice_file_set_partition(f, spec->id, wr_buf_view(&b), err);
+}
+
+/* *ret_unread: it has values, and nobody said of what. */
+static wr_code read_partition(const wr_avro_value *df, const wr_spec *spec, const char *name, int64_t i, wr_ice_file *f, bool *ret_unread, wr_err *err) {
+    const wr_avro_value *part = wr_avro_field(df, 102);
+    bool has = part && part->kind == WR_AVRO_RECORD && part->n > 0;
+    *ret_unread = has && (!spec || spec->why_not || !spec->n);
+    if (!spec || spec->why_not || !spec->n) return WR_OK;
+    return has ? read_tuple(part, spec, name, i, f, err) : bad_entry(name, i, "no partition (field 102)", err);
+}
+
+static wr_code read_extra(const wr_avro_value *df, bool unread_tuple, wr_ice_file *f, wr_err *err) {
+    const wr_avro_value *splits = wr_avro_field(df, 132), *eq = wr_avro_field(df, 135);
     wr_slice key = get_bytes(df, 131);
     int64_t sort = get_int(df, 140, -1);
     if (splits && splits->kind != WR_AVRO_ARRAY) splits = NULL;
     if (eq && eq->kind != WR_AVRO_ARRAY) eq = NULL;
-    bool partitioned = part && part->kind == WR_AVRO_RECORD && part->n > 0;
-    if (!splits && !eq && !key.p && sort < 0 && !partitioned) return WR_OK;
+    if (!splits && !eq && !key.p && sort < 0 && !unread_tuple) return WR_OK;
     struct wr_ice_extra *x = f->extra = wr_calloc(1, sizeof *x);
     if (!x) return wr_nomem(err, "manifest entry", sizeof *x);
-    x->partitioned = partitioned;
+    x->unread_tuple = unread_tuple;
     x->has_sort_order = sort >= 0, x->sort_order_id = (int32_t)sort;
     if (splits && !(x->split_offsets = read_numbers(splits, 8, &x->nsplit_offsets, err))) return err->code;
     if (eq && !(x->equality_ids = read_numbers(eq, 4, &x->nequality_ids, err))) return err->code;
@@ -375,7 +431,9 @@ static wr_code read_extra(const wr_avro_value *df, wr_ice_file *f, wr_err *err) 
     return WR_OK;
 }
 
-static wr_code read_file(const wr_avro_value *df, const char *name, int64_t i, wr_ice_file **ret, wr_err *err) {
+static wr_code read_file(const wr_avro_value *df, const wr_manifest_file *mf, const wr_spec *spec, int64_t i, wr_ice_file **ret, wr_err *err) {
+    const char *name = mf->path;
+    bool unread = false;
     wr_slice path = get_bytes(df, 100), format = get_bytes(df, 101);
     int64_t content = get_int(df, 134, 0), records = get_int(df, 103, -1), bytes = get_int(df, 104, -1);
     if (path.n == 0) return bad_entry(name, i, "no file_path (field 100)", err);
@@ -398,6 +456,8 @@ static wr_code read_file(const wr_avro_value *df, const char *name, int64_t i, w
         wr_slice ref = referenced_path(df);
         if (ref.p && !(f->referenced = dup_text(ref))) return wr_nomem(err, "manifest entry", ref.n);
     }
+    f->spec_id = mf->spec_id;
+    WR_TRY(read_partition(df, spec, name, i, f, &unread, err));
     stats_builder b = {.max_id = -1};
     wr_code rc = WR_OK;
     for (int m = 0; rc == WR_OK && m < NSTAT_MAPS; m++) {
@@ -405,16 +465,16 @@ static wr_code read_file(const wr_avro_value *df, const char *name, int64_t i, w
         rc = read_stat_map(df, (stat_map)m, &b, err);
     }
     f->stats = b.v, f->nstats = b.n;
-    return rc == WR_OK ? read_extra(df, f, err) : rc;
+    return rc == WR_OK ? read_extra(df, unread, f, err) : rc;
 }
 
-static wr_code read_entry(const wr_avro_value *v, const wr_manifest_file *mf, int64_t i, int64_t *next_row_id,
+static wr_code read_entry(const wr_avro_value *v, const wr_manifest_file *mf, const wr_spec *spec, int64_t i, int64_t *next_row_id,
                           uint8_t *ret_status, wr_ice_file **ret_file, wr_err *err) {
     const wr_avro_value *df = wr_avro_field(v, 2);
     int64_t status = get_int(v, 0, -1);
     if (status < 0 || status > 2) return bad_entry(mf->path, i, "status is not 0, 1 or 2", err);
     if (!df || df->kind != WR_AVRO_RECORD) return bad_entry(mf->path, i, "no data_file (field 2)", err);
-    WR_TRY(read_file(df, mf->path, i, ret_file, err));
+    WR_TRY(read_file(df, mf, spec, i, ret_file, err));
     wr_ice_file *f = *ret_file;
     if ((f->content != 0) != (mf->content != 0)) return bad_entry(mf->path, i, "data and deletes in one manifest", err);
     f->snapshot_id = get_int(v, 1, mf->snapshot_id);
@@ -433,8 +493,8 @@ static wr_code read_entry(const wr_avro_value *v, const wr_manifest_file *mf, in
     return WR_OK;
 }
 
-wr_code wr_manifest_decode(wr_slice file, const wr_manifest_file *mf, bool deleted_too, wr_entries *ret_entries,
-                           wr_err *err) {
+wr_code wr_manifest_decode(wr_slice file, const wr_manifest_file *mf, const wr_specs *specs, bool deleted_too, wr_entries *ret_entries, wr_err *err) {
+    const wr_spec *spec = specs ? wr_specs_find(specs, mf->spec_id) : NULL;
     WR_CLEANUP(reader_free_p) wr_avro_reader *r = NULL;
     WR_CLEANUP(wr_entries_clear) wr_entries e = {0};
     WR_TRY(wr_avro_open(file, mf->path, &r, err));
@@ -445,7 +505,7 @@ wr_code wr_manifest_decode(wr_slice file, const wr_manifest_file *mf, bool delet
         if (!v) break;
         uint8_t status = 0;
         wr_ice_file *f = NULL;
-        wr_code rc = read_entry(v, mf, i, &next_row_id, &status, &f, err);
+        wr_code rc = read_entry(v, mf, spec, i, &next_row_id, &status, &f, err);
         if (rc == WR_OK && status == WR_ENTRY_DELETED && !deleted_too) {
             wr_ice_file_free(f);
             continue;
@@ -530,13 +590,41 @@ static void put_list64(wr_buf *b, const int64_t *v, int n) {
     wr_avro_put_long(b, 0);
 }
 
-static void put_file(wr_buf *b, const wr_manifest_head *h, const wr_ice_file *f) {
+static void put_value(wr_buf *b, wr_type t, const wr_value *v) {
+    uint8_t fixed[16];
+    switch ((wr_kind)t.kind) {
+    case WR_BOOL: return wr_avro_put_bool(b, v->b);
+    case WR_INT:
+    case WR_DATE: return wr_avro_put_long(b, v->i32);
+    case WR_FLOAT: return wr_buf_put(b, &v->f32, 4);
+    case WR_DOUBLE: return wr_buf_put(b, &v->f64, 8);
+    case WR_DECIMAL: {
+        uint32_t n = wr_spec_decimal_bytes(t.precision);
+        for (uint32_t i = 0; i < n; i++) fixed[i] = (uint8_t)((unsigned __int128)v->dec >> (8 * (n - 1 - i)));
+        return wr_buf_put(b, fixed, n);
+    }
+    case WR_STRING:
+    case WR_BINARY: return wr_avro_put_bytes(b, v->s);
+    default: return wr_avro_put_long(b, v->i64);
+    }
+}
+
+/* vals[spec->n]: the entry's partition. */
+static void put_tuple(wr_buf *b, const wr_spec *spec, const wr_value *vals) {
+    for (int i = 0; i < spec->n; i++) {
+        wr_avro_put_long(b, !vals[i].null);
+        if (!vals[i].null) put_value(b, spec->fields[i].result, &vals[i]);
+    }
+}
+
+static void put_file(wr_buf *b, const wr_manifest_head *h, const wr_ice_file *f, const wr_value *tuple) {
     bool v3 = h->format_version >= 3;
     static const struct wr_ice_extra none = {0};
     const struct wr_ice_extra *x = f->extra ? f->extra : &none;
     wr_avro_put_long(b, f->content);
     wr_avro_put_str(b, f->path);
     wr_avro_put_str(b, f->format ? f->format : "PARQUET");
+    put_tuple(b, h->spec, tuple);
     wr_avro_put_long(b, (int64_t)f->records);
     wr_avro_put_long(b, (int64_t)f->bytes);
     for (int m = 0; m < NSTAT_MAPS; m++) put_stat_map(b, h, f, (stat_map)m);
@@ -552,13 +640,13 @@ static void put_file(wr_buf *b, const wr_manifest_head *h, const wr_ice_file *f)
     }
 }
 
-static void put_entry(wr_buf *b, const wr_entry *e, const wr_manifest_head *h) {
+static void put_entry(wr_buf *b, const wr_entry *e, const wr_manifest_head *h, const wr_value *tuple) {
     const wr_ice_file *f = e->file;
     wr_avro_put_long(b, e->status);
     put_opt_long(b, e->status == WR_ENTRY_EXISTING ? f->snapshot_id : h->snapshot_id);
     put_opt_long(b, f->sequence);
     put_opt_long(b, e->status == WR_ENTRY_ADDED ? -1 : f->file_sequence);
-    put_file(b, h, f);
+    put_file(b, h, f, tuple);
 }
 
 static void count_entry(wr_manifest_file *row, const wr_entry *e, const wr_manifest_head *h) {
@@ -573,40 +661,133 @@ static void count_entry(wr_manifest_file *row, const wr_entry *e, const wr_manif
     if (e->status != WR_ENTRY_DELETED && seq < row->min_sequence) row->min_sequence = seq;
 }
 
-wr_code wr_manifest_encode(const wr_manifest_head *h, const wr_entries *e, wr_buf *out, wr_manifest_file *ret_row,
-                           wr_err *err) {
+/* ------------------------------------------------------------------ partitions of a manifest */
+/* What the list tells of them, so that readers pass over the whole manifest. */
+typedef struct range {
+    bool has_null, has_nan, any;
+    wr_value low, high; /* borrowed from tuples */
+} range;
+
+static bool is_nan(wr_type t, const wr_value *v) { return (t.kind == WR_FLOAT && v->f32 != v->f32) || (t.kind == WR_DOUBLE && v->f64 != v->f64); }
+
+#define ORDER(a, b) ((a) < (b) ? -1 : (a) > (b))
+static int compare(wr_type t, const wr_value *a, const wr_value *b) {
+    switch ((wr_kind)t.kind) {
+    case WR_BOOL: return ORDER(a->b, b->b);
+    case WR_INT:
+    case WR_DATE: return ORDER(a->i32, b->i32);
+    case WR_FLOAT: return ORDER(a->f32, b->f32);
+    case WR_DOUBLE: return ORDER(a->f64, b->f64);
+    case WR_DECIMAL: return ORDER(a->dec, b->dec);
+    case WR_STRING:
+    case WR_BINARY: {
+        size_t n = a->s.n < b->s.n ? a->s.n : b->s.n;
+        int c = n ? memcmp(a->s.p, b->s.p, n) : 0;
+        return c ? c : ORDER(a->s.n, b->s.n);
+    }
+    default: return ORDER(a->i64, b->i64);
+    }
+}
+
+static void widen(range *r, const wr_spec *spec, const wr_value *vals) {
+    for (int i = 0; i < spec->n; i++, r++) {
+        wr_type t = spec->fields[i].result;
+        if (vals[i].null) r->has_null = true;
+        else if (is_nan(t, &vals[i])) r->has_nan = true;
+        else {
+            if (!r->any || compare(t, &vals[i], &r->low) < 0) r->low = vals[i];
+            if (!r->any || compare(t, &vals[i], &r->high) > 0) r->high = vals[i];
+            r->any = true;
+        }
+    }
+}
+
+static wr_code single(wr_type t, const wr_value *v, uint8_t **ret, uint32_t *ret_n, wr_err *err) {
+    WR_AUTO_BUF wr_buf b = WR_BUF_INIT;
+    wr_spec_single(&b, t, v);
+    WR_TRY(wr_buf_check(&b, "partition summaries", err));
+    wr_slice s = wr_buf_view(&b);
+    return copy_bytes(ret, ret_n, s.p ? s.p : (const uint8_t *)"", s.n) ? WR_OK : wr_nomem(err, "partition summaries", b.n);
+}
+
+static wr_code summarize(const range *r, const wr_spec *spec, wr_manifest_file *row, wr_err *err) {
+    if (!spec->n) return WR_OK;
+    row->partitions = wr_calloc((size_t)spec->n, sizeof *row->partitions);
+    if (!row->partitions) return wr_nomem(err, "partition summaries", (size_t)spec->n * sizeof *row->partitions);
+    row->npartitions = spec->n;
+    for (int i = 0; i < spec->n; i++, r++) {
+        wr_partition_summary *p = &row->partitions[i];
+        wr_type t = spec->fields[i].result;
+        p->contains_null = r->has_null;
+        p->contains_nan = t.kind == WR_FLOAT || t.kind == WR_DOUBLE ? r->has_nan : 0;
+        if (!r->any) continue;
+        WR_TRY(single(t, &r->low, &p->lower, &p->lower_n, err));
+        WR_TRY(single(t, &r->high, &p->upper, &p->upper_n, err));
+    }
+    return WR_OK;
+}
+
+/* The Avro schema of entries, with the spec's fields in record r102. */
+static wr_code entry_schema(const wr_manifest_head *h, wr_buf *out, wr_err *err) {
+    static const char mark[] = "\"name\":\"r102\",\"fields\":[";
+    const char *text = h->format_version >= 3 ? entry_v3 : entry_v2, *at = strstr(text, mark) + strlen(mark);
+    wr_buf_put(out, text, (size_t)(at - text));
+    WR_TRY(wr_spec_avro(h->spec, out, err));
+    wr_buf_put(out, at, strlen(at));
+    return wr_buf_cstr(out) ? WR_OK : wr_nomem(err, "manifest schema", out->n);
+}
+
+static wr_code encode_entry(const wr_manifest_head *h, const wr_entry *e, wr_value *vals, range *ranges, wr_avro_writer *w, wr_err *err) {
+    const wr_ice_file *f = e->file;
+    if (f->extra && f->extra->unread_tuple) {
+        wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "%s belongs to a partition that Weir cannot write: %s", f->path, h->spec->why_not ? h->spec->why_not : "its spec is not among the table's");
+        return wr_err_cure(err, "rewrite that file under a spec of Weir's transforms, with Spark: CALL <catalog>.system.rewrite_data_files");
+    }
+    if (f->spec_id != h->spec->id) return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "%s is of partition spec %d and not of %d", f->path, f->spec_id, h->spec->id);
+    if (e->status != WR_ENTRY_ADDED && f->sequence < 0)
+        return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "%s: an entry that is not new needs its sequence number", f->path);
+    WR_TRY(wr_spec_read(h->spec, wr_ice_file_tuple(f), vals, err));
+    widen(ranges, h->spec, vals);
+    put_entry(&w->row, e, h, vals);
+    return wr_avro_end_row(w, err);
+}
+
+static wr_code encode(const wr_manifest_head *h, const wr_entries *e, wr_buf *out, wr_manifest_file *row, wr_err *err) {
     char t[3][24];
+    WR_AUTO_BUF wr_buf schema = WR_BUF_INIT, fields = WR_BUF_INIT;
+    WR_AUTO wr_value *vals = wr_calloc((size_t)h->spec->n + 1, sizeof *vals);
+    WR_AUTO range *ranges = wr_calloc((size_t)h->spec->n + 1, sizeof *ranges);
+    if (!vals || !ranges) return wr_nomem(err, "manifest", 256);
+    WR_TRY(entry_schema(h, &schema, err));
+    WR_TRY(wr_spec_header(h->spec, &fields, err));
     wr_avro_meta meta[] = {{"schema", wr_slice_str(h->schema_json)},
                            meta_num("schema-id", h->schema_id, t[0]),
-                           {"partition-spec", wr_slice_str("[]")},
-                           meta_num("partition-spec-id", h->spec_id, t[1]),
+                           {"partition-spec", wr_buf_view(&fields)},
+                           meta_num("partition-spec-id", h->spec->id, t[1]),
                            meta_num("format-version", h->format_version, t[2]),
                            {"content", wr_slice_str(h->content ? "deletes" : "data")}};
-    wr_manifest_file row = {.spec_id = h->spec_id,
+    size_t start = out->n;
+    WR_CLEANUP(wr_avro_writer_clear) wr_avro_writer w = {0};
+    WR_TRY(wr_avro_begin(&w, wr_buf_cstr(&schema), meta, (int)(sizeof meta / sizeof *meta), out, err));
+    for (int i = 0; i < e->n; i++) {
+        WR_TRY(encode_entry(h, &e->v[i], vals, ranges, &w, err));
+        count_entry(row, &e->v[i], h);
+    }
+    WR_TRY(wr_avro_end(&w, err));
+    row->length = (int64_t)(out->n - start);
+    return summarize(ranges, h->spec, row, err);
+}
+
+wr_code wr_manifest_encode(const wr_manifest_head *h, const wr_entries *e, wr_buf *out, wr_manifest_file *ret_row, wr_err *err) {
+    wr_manifest_file row = {.spec_id = h->spec->id,
                             .content = h->content,
                             .sequence = h->sequence,
                             .min_sequence = h->sequence,
                             .snapshot_id = h->snapshot_id,
                             .first_row_id = -1,
                             .npartitions = -1};
-    size_t start = out->n;
-    WR_CLEANUP(wr_avro_writer_clear) wr_avro_writer w = {0};
-    WR_TRY(wr_avro_begin(&w, h->format_version >= 3 ? entry_v3 : entry_v2, meta, (int)(sizeof meta / sizeof *meta), out,
-                         err));
-    for (int i = 0; i < e->n; i++) {
-        const wr_ice_file *f = e->v[i].file;
-        if (f->extra && f->extra->partitioned)
-            return wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO,
-                           "%s belongs to a partition; Weir rewrites manifests of unpartitioned tables only", f->path);
-        if (e->v[i].status != WR_ENTRY_ADDED && f->sequence < 0)
-            return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "%s: an entry that is not new needs its sequence number",
-                           f->path);
-        put_entry(&w.row, &e->v[i], h);
-        count_entry(&row, &e->v[i], h);
-        WR_TRY(wr_avro_end_row(&w, err));
-    }
-    WR_TRY(wr_avro_end(&w, err));
-    row.length = (int64_t)(out->n - start);
+    wr_code rc = encode(h, e, out, &row, err);
+    if (rc != WR_OK) return wr_manifest_file_clear(&row), rc;
     *ret_row = row;
     return WR_OK;
 }

@@ -76,24 +76,25 @@ struct wr_ice_extra {
     int nequality_ids;
     uint8_t *key_metadata;
     uint32_t key_metadata_n;
-    bool partitioned; /* the entry's partition tuple has fields: it cannot be written again by us */
+    bool unread_tuple; /* the entry's partition has fields that were not read: it cannot be written again */
 };
 
-/* Reads all entries, sequence numbers, snapshot ids and first row ids resolved from the manifest's row in the list. */
-wr_code wr_manifest_decode(wr_slice file, const wr_manifest_file *mf, bool deleted_too, wr_entries *ret_entries,
-                           wr_err *err);
+/* Reads all entries, sequence numbers, snapshot ids and first row ids resolved from the manifest's row in the list. specs: the table's, for the partitions of the entries;
+ * NULL: they are not read. */
+wr_code wr_manifest_decode(wr_slice file, const wr_manifest_file *mf, const wr_specs *specs, bool deleted_too, wr_entries *ret_entries, wr_err *err);
 
 typedef struct wr_manifest_head {
     int format_version;
     uint8_t content;         /* 0 data, 1 deletes */
     const char *schema_json; /* Iceberg schema text for the header */
-    int32_t schema_id, spec_id;
+    int32_t schema_id;
+    const wr_spec *spec; /* of all its entries */
     int64_t snapshot_id; /* of the new snapshot: on ADDED and DELETED entries */
     int64_t sequence;    /* the new snapshot's */
     const int32_t *float_ids;
     int nfloat_ids; /* columns whose nan counts mean something */
 } wr_manifest_head;
-/* Writes entries of an unpartitioned spec and fills ret_row except path; appends to out. */
+/* Writes entries of one spec and fills ret_row except path; appends to out. */
 wr_code wr_manifest_encode(const wr_manifest_head *h, const wr_entries *e, wr_buf *out, wr_manifest_file *ret_row,
                            wr_err *err);
 

@@ -53,17 +53,6 @@ const char *wr_meta_property(const cJSON *doc, const char *key) {
     return props ? wr_json_str(props, key) : NULL;
 }
 
-wr_code wr_meta_plain_spec(const cJSON *doc, int32_t *ret_spec_id, wr_err *err) {
-    const cJSON *spec;
-    cJSON_ArrayForEach(spec, wr_json_get(doc, "partition-specs")) {
-        int64_t id;
-        if (cJSON_GetArraySize(wr_json_get(spec, "fields")) == 0 && wr_json_i64(spec, "spec-id", &id))
-            return *ret_spec_id = (int32_t)id, WR_OK;
-    }
-    return wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO,
-                   "the table has no unpartitioned spec; Weir writes unpartitioned tables only");
-}
-
 /* ------------------------------------------------------------------ checking */
 static wr_code bad(const char *name, const char *what, wr_err *err) {
     return wr_fail(err, WR_E_DECODE, WR_RETRY_NO, "%s: %s", name, what);
@@ -279,7 +268,7 @@ int64_t wr_ice_snapshot_time_us(const wr_ice_table *t, int64_t snapshot_id) {
 }
 
 /* ------------------------------------------------------------------ schema: from Iceberg */
-static wr_code column_type(const cJSON *field, wr_type *ret, wr_err *err) {
+wr_code wr_meta_column_type(const cJSON *field, wr_type *ret, wr_err *err) {
     const cJSON *type = wr_json_get(field, "type");
     const char *name = wr_json_str(field, "name");
     if (cJSON_IsString(type) && strcmp(type->valuestring, "list<float>") != 0 &&
@@ -320,7 +309,7 @@ static wr_code schema_from_iceberg(const cJSON *js, wr_schema **ret_schema, wr_e
         if (!name || !wr_json_i64(f, "id", &id) || id <= 0 || id > INT32_MAX)
             return wr_fail(err, WR_E_DECODE, WR_RETRY_NO, "a schema field without name or id");
         wr_column *c = &cols[i++];
-        WR_TRY(column_type(f, &c->type, err));
+        WR_TRY(wr_meta_column_type(f, &c->type, err));
         c->name = (char *)(uintptr_t)name; /* borrowed: wr_schema_new copies */
         c->doc = (char *)(uintptr_t)wr_json_str(f, "doc");
         c->id = (int32_t)id;
@@ -449,7 +438,7 @@ static wr_code check_promotion(const cJSON *base, const wr_schema *s, wr_err *er
         wr_type old;
         char a[32], b[32];
         if (!f) continue;
-        WR_TRY(column_type(f, &old, err));
+        WR_TRY(wr_meta_column_type(f, &old, err));
         if (wr_type_promotes(old, c->type)) continue;
         wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "column %s cannot go from %s to %s while its files stay", c->name,
                 wr_type_name(old, a), wr_type_name(c->type, b));

@@ -31,8 +31,7 @@ cJSON *wr_meta_schema(const cJSON *doc, int64_t schema_id); /* NULL when absent 
 bool wr_meta_same_heads(const cJSON *a, const cJSON *b);    /* of Weir's two branches */
 int64_t wr_meta_num(const cJSON *doc, const char *key, int64_t absent);
 const char *wr_meta_property(const cJSON *doc, const char *key);
-/* The unpartitioned spec's id; WR_E_UNSUPPORTED when there is none. */
-wr_code wr_meta_plain_spec(const cJSON *doc, int32_t *ret_spec_id, wr_err *err);
+wr_code wr_meta_column_type(const cJSON *field, wr_type *ret_type, wr_err *err); /* of a schema's field; WR_E_UNSUPPORTED */
 
 /* How strictly a new schema must follow from the older ones. */
 typedef enum wr_schema_step {

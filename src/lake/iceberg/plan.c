@@ -60,6 +60,14 @@ static wr_code apply_schema(wr_plan *p, int64_t parent_id, int64_t *ret_schema_i
     return WR_OK;
 }
 
+/* The default spec must go with the current schema: a load's columns may not be there before it is published. */
+static wr_code apply_spec(wr_plan *p, wr_err *err) {
+    const wr_ice_edit *e = p->edit;
+    if (e->spec) WR_TRY(wr_meta_add_spec(p->doc, e->spec, err));
+    if (e->spec && (e->set_current_schema || e->publish || e->show) && !wr_json_set_num(p->doc, "default-spec-id", e->spec->id)) return wr_nomem(err, "partition spec", 1);
+    return WR_OK;
+}
+
 static wr_code apply_properties(wr_plan *p, wr_err *err) {
     cJSON *props = wr_json_object(p->doc, "properties");
     bool ok = props != NULL;
@@ -167,7 +175,7 @@ static wr_code check_edit(const wr_ice_edit *e, wr_err *err) {
     if (!e->ref || !e->ref[0]) return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "an edit needs a branch");
     if (e->no_snapshot && (e->nadded || e->nremoved || e->restart_ref))
         return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "files without a snapshot");
-    if (e->expire && (!e->no_snapshot || e->schema || e->publish || e->create))
+    if (e->expire && (!e->no_snapshot || e->schema || e->spec || e->publish || e->create))
         return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "snapshots expire in an edit of their own");
     return WR_OK;
 }
@@ -176,7 +184,7 @@ static wr_code plan(wr_plan *p, wr_plan_metadata metadata, wr_err *err) {
     const wr_ice_edit *e = p->edit;
     WR_TRY(check_edit(e, err));
     if (e->drop) return WR_OK;
-    if (e->no_snapshot && !e->schema && !e->nprops && !e->publish && !e->create && !e->expire)
+    if (e->no_snapshot && !e->schema && !e->spec && !e->nprops && !e->publish && !e->create && !e->expire)
         return WR_OK; /* a rename alone */
     p->doc = cJSON_Duplicate(p->table->doc, 1);
     if (!p->doc) return wr_nomem(err, "table metadata", 1);
@@ -186,6 +194,7 @@ static wr_code plan(wr_plan *p, wr_plan_metadata metadata, wr_err *err) {
     int64_t parent = wr_meta_ref(p->doc, e->ref), schema_id, snapshot_id;
     if (parent < 0) parent = wr_meta_ref(p->doc, WR_ICE_MAIN); /* a new branch starts at main */
     WR_TRY(apply_schema(p, parent, &schema_id, err));
+    WR_TRY(apply_spec(p, err));
     WR_TRY(apply_properties(p, err));
     if (!e->no_snapshot) {
         wr_snapshot_place place = {.parent_id = parent, .timestamp_ms = ts, .schema_id = schema_id};
@@ -195,6 +204,7 @@ static wr_code plan(wr_plan *p, wr_plan_metadata metadata, wr_err *err) {
     }
     if (e->expire) WR_TRY(wr_plan_expire(p, err));
     if (e->publish) WR_TRY(publish(p, schema_id, ts, err));
+    if (e->spec) WR_TRY(wr_meta_settle_clashes(p->doc, metadata == WR_PLAN_METADATA_SENT ? WR_CLASH_REMOVE : WR_CLASH_RENAME, err));
     if (!wr_json_set_num(p->doc, "last-updated-ms", ts)) return wr_nomem(err, "table metadata", 1);
     if (metadata == WR_PLAN_METADATA_SENT) return WR_OK;
     WR_TRY(roll_log(p, err));

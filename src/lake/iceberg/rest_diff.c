@@ -70,6 +70,19 @@ static bool diff_numbered(diff *d, const numbered *k) {
     return true;
 }
 
+/* Also one update for each, for the same reason. */
+static void remove_specs(diff *d) {
+    const cJSON *item;
+    int64_t in_force = num(d->before, "default-spec-id"), stays = -1;
+    cJSON_ArrayForEach(item, wr_json_get(d->before, "partition-specs")) if (stays < 0 && has_item(d->after, &specs, num(item, "spec-id"))) stays = num(item, "spec-id");
+    if (!has_item(d->after, &specs, in_force) && stays >= 0) put_num(d, update(d, "set-default-spec"), "spec-id", stays);
+    cJSON_ArrayForEach(item, wr_json_get(d->before, "partition-specs")) {
+        if (has_item(d->after, &specs, num(item, "spec-id"))) continue;
+        cJSON *u = update(d, "remove-partition-specs"), *ids = d->ok ? wr_json_array(u, "spec-ids") : NULL;
+        d->ok = d->ok && wr_json_push(ids, wr_json_num(num(item, "spec-id")));
+    }
+}
+
 static void require_num(diff *d, const char *type, const char *key, const char *member) {
     put_num(d, require(d, type), key, num(d->before, member));
 }
@@ -183,6 +196,7 @@ static void change(diff *d) {
     require_ref(d, WR_ICE_LOAD);
     if (num(d->after, "format-version") > num(d->before, "format-version"))
         put_num(d, update(d, "upgrade-format-version"), "format-version", num(d->after, "format-version"));
+    remove_specs(d); /* before a schema that they clash with */
     if (diff_numbered(d, &schemas)) {
         require_num(d, "assert-last-assigned-field-id", "last-assigned-field-id", "last-column-id");
         require_num(d, "assert-current-schema-id", "current-schema-id", "current-schema-id");

@@ -46,6 +46,8 @@ typedef struct builder {
     char uuid[WR_UUID_TEXT];
     int nmanifests; /* named so far */
     wr_manifest_list parent, list;
+    wr_specs specs;
+    wr_map *partitions; /* that this commit changes: spec and tuple */
     loaded *data, *deletes;
     int ndata, ndeletes;
     wr_map *removed; /* path NUL referenced -> 1 + index into edit->removed */
@@ -66,9 +68,19 @@ static void builder_clear(builder *b) {
     wr_manifest_list_clear(&b->parent);
     wr_manifest_list_clear(&b->list);
     wr_map_free(b->removed, NULL);
+    wr_map_free(b->partitions, NULL);
+    wr_specs_clear(&b->specs);
     wr_free(b->found);
     wr_free(b->float_ids);
     cJSON_free(b->schema_text);
+}
+
+static wr_code count_partition(builder *b, const wr_ice_file *f, wr_err *err) {
+    WR_AUTO_BUF wr_buf key = WR_BUF_INIT;
+    wr_buf_put(&key, &f->spec_id, sizeof f->spec_id);
+    wr_buf_put(&key, f->tuple, f->tuple_n);
+    WR_TRY(wr_buf_check(&key, "partition", err));
+    return wr_map_put(b->partitions, wr_buf_view(&key), b) ? WR_OK : wr_nomem(err, "partitions", 64);
 }
 
 static void count(tally *t, const wr_ice_file *f) {
@@ -111,7 +123,7 @@ static wr_code read_manifest(builder *b, loaded *l, wr_err *err) {
     if (l->read) return WR_OK;
     WR_AUTO_BUF wr_buf text = WR_BUF_INIT;
     WR_TRY(wr_snapshot_read_file(b->p->table->store, l->row->path, &text, err));
-    WR_TRY(wr_manifest_decode(wr_buf_view(&text), l->row, false, &l->entries, err));
+    WR_TRY(wr_manifest_decode(wr_buf_view(&text), l->row, &b->specs, false, &l->entries, err));
     l->read = true, l->live = l->entries.n;
     b->entries_read += l->entries.n;
     return WR_OK;
@@ -183,6 +195,7 @@ static wr_code mark_entries(builder *b, loaded *l, wr_err *err) {
         if (!is_gone) continue;
         l->touched = true, l->live--;
         count(&b->gone, en->file);
+        WR_TRY(count_partition(b, en->file, err));
     }
     return WR_OK;
 }
@@ -230,11 +243,10 @@ static wr_code mark_removed(builder *b, wr_err *err) {
 }
 
 /* ------------------------------------------------------------------ writing manifests */
-static wr_code write_manifest(builder *b, uint8_t content, wr_entries *e, wr_err *err) {
-    if (e->n == 0) return WR_OK;
+static wr_code write_one(builder *b, const wr_spec *spec, uint8_t content, const wr_entries *e, wr_err *err) {
     WR_AUTO_BUF wr_buf out = WR_BUF_INIT;
     wr_manifest_file row;
-    b->head.content = content;
+    b->head.content = content, b->head.spec = spec;
     WR_TRY(wr_manifest_encode(&b->head, e, &out, &row, err));
     row.path = wr_asprintf("%s/metadata/%s-m%d.avro", wr_ice_location(b->p->table), b->uuid, b->nmanifests++);
     char *uri = row.path ? wr_strdup(row.path) : NULL;
@@ -243,6 +255,20 @@ static wr_code write_manifest(builder *b, uint8_t content, wr_entries *e, wr_err
     if (rc == WR_OK) rc = wr_manifest_list_add(&b->list, &row, err);
     if (rc != WR_OK) return wr_manifest_file_clear(&row), rc;
     b->created++;
+    return WR_OK;
+}
+
+/* A manifest is of one spec: as many as the entries have specs. */
+static wr_code write_manifest(builder *b, uint8_t content, const wr_entries *e, wr_err *err) {
+    int written = 0;
+    for (int i = 0; i < b->specs.n && written < e->n; i++) {
+        WR_CLEANUP(wr_entries_clear) wr_entries of = {0};
+        for (int k = 0; k < e->n; k++)
+            if (e->v[k].file->spec_id == b->specs.v[i]->id) WR_TRY(wr_entries_add(&of, e->v[k].status, e->v[k].file, false, err));
+        written += of.n;
+        if (of.n) WR_TRY(write_one(b, b->specs.v[i], content, &of, err));
+    }
+    if (written < e->n) return wr_fail(err, WR_E_DECODE, WR_RETRY_NO, "%d files are of partition specs that the table does not have", e->n - written);
     return WR_OK;
 }
 
@@ -262,6 +288,7 @@ static wr_code add_new(builder *b, wr_entries *to, bool deletes, wr_err *err) {
         wr_ice_file *f = b->edit->added[i];
         if ((f->content != WR_ICE_DATA) != deletes) continue;
         count(&b->added, f);
+        WR_TRY(count_partition(b, f, err));
         WR_TRY(wr_entries_add(to, WR_ENTRY_ADDED, f, false, err));
     }
     return WR_OK;
@@ -304,11 +331,22 @@ static wr_code merge(builder *b, loaded **pick, int n, wr_entries *to, wr_err *e
     return WR_OK;
 }
 
-static int untouched(loaded *l, int n, loaded **pick) {
+static int of_spec(loaded *l, int n, int32_t spec_id, loaded **pick) {
     int k = 0;
     for (int i = 0; i < n; i++)
-        if (!l[i].touched && l[i].row->path) pick[k++] = &l[i];
+        if (!l[i].touched && l[i].row->path && l[i].row->spec_id == spec_id) pick[k++] = &l[i];
     return k;
+}
+
+/* Those of the spec that has most of them: others cannot be merged with them. */
+static int untouched(const builder *b, loaded *l, int n, loaded **pick) {
+    int most = 0;
+    int32_t id = 0;
+    for (int i = 0; i < b->specs.n; i++) {
+        int k = of_spec(l, n, b->specs.v[i]->id, pick);
+        if (k > most) most = k, id = b->specs.v[i]->id;
+    }
+    return of_spec(l, n, id, pick);
 }
 
 static wr_code data_manifests(builder *b, wr_err *err) {
@@ -316,7 +354,7 @@ static wr_code data_manifests(builder *b, wr_err *err) {
     if (!pick) return wr_nomem(err, "manifests", (size_t)b->ndata);
     AUTO_ENTRIES merged = {0};
     AUTO_ENTRIES fresh = {0};
-    int n = untouched(b->data, b->ndata, pick);
+    int n = untouched(b, b->data, b->ndata, pick);
     WR_TRY(merge(b, pick, choose(pick, n, b->ndata + 1, DATA_MANIFESTS_MAX, DATA_MANIFESTS_GOAL), &merged, err));
     for (int i = 0; i < b->ndata; i++)
         if (!b->data[i].touched && !b->data[i].gone) WR_TRY(keep_manifest(b, &b->data[i], err));
@@ -346,7 +384,7 @@ static wr_code delete_manifests(builder *b, wr_err *err) {
             l->gone = true, b->replaced++;
         }
     }
-    int n = untouched(b->deletes, b->ndeletes, pick);
+    int n = untouched(b, b->deletes, b->ndeletes, pick);
     WR_TRY(merge(b, pick, choose(pick, n, n + apart + 1, DELETE_MANIFESTS_MAX, DELETE_MANIFESTS_GOAL), &fresh, err));
     for (int i = 0; i < b->ndeletes; i++)
         if (!b->deletes[i].touched && !b->deletes[i].gone) WR_TRY(keep_manifest(b, &b->deletes[i], err));
@@ -417,7 +455,7 @@ static bool fill_summary(builder *b, cJSON *sum, int64_t parent_id) {
          put_some(sum, "added-position-deletes", a->rows[1] - a->eq_rows) &&
          put_some(sum, "removed-position-deletes", g->rows[1] - g->eq_rows) &&
          put_some(sum, "added-equality-deletes", a->eq_rows) && put_some(sum, "removed-equality-deletes", g->eq_rows) &&
-         put_some(sum, "changed-partition-count", a->files[0] + a->files[1] + g->files[0] + g->files[1] > 0);
+         put_some(sum, "changed-partition-count", (int64_t)wr_map_len(b->partitions));
     ok = ok && put_num(sum, "total-records", t.records) && put_num(sum, "total-data-files", t.files) &&
          put_num(sum, "total-delete-files", t.delete_files) &&
          put_num(sum, "total-position-deletes", t.delete_rows - eq_now) &&
@@ -465,7 +503,8 @@ static wr_code prepare_head(builder *b, const wr_snapshot_place *place, wr_err *
         if (type && (strcmp(type, "float") == 0 || strcmp(type, "double") == 0))
             b->float_ids[b->head.nfloat_ids++] = (int32_t)wr_meta_num(f, "id", -1);
     }
-    WR_TRY(wr_meta_plain_spec(doc, &b->head.spec_id, err));
+    WR_TRY(wr_specs_of(doc, place->schema_id, &b->specs, err));
+    if (!(b->partitions = wr_map_new())) return wr_nomem(err, "partitions", 64);
     do {
         if (!wr_random_id(&b->head.snapshot_id))
             return wr_fail(err, WR_E_IO, WR_RETRY_SOON, "getrandom gave no snapshot id");
@@ -479,6 +518,7 @@ static wr_code check_added(const builder *b, wr_err *err) {
     wr_code rc = seen ? WR_OK : wr_nomem(err, "added files", 1);
     for (int i = 0; rc == WR_OK && i < b->edit->nadded; i++) {
         const wr_ice_file *f = b->edit->added[i];
+        if (!wr_specs_find(&b->specs, f->spec_id)) rc = wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "%s is of partition spec %d, which the table does not have", f->path, f->spec_id);
         if (f->content != WR_ICE_DATA) {
             if (b->head.format_version >= 3 && f->content == WR_ICE_POS_DELETES &&
                 (f->content_offset < 0 || f->content_size <= 0 || !f->referenced))
@@ -577,7 +617,7 @@ typedef struct path_visitor {
     void *ctx;
 } path_visitor;
 
-static wr_code live_files(wr_store *store, const char *list_uri, file_list *l, const path_visitor *manifests, wr_err *err) {
+static wr_code live_files(wr_store *store, const char *list_uri, const wr_specs *specs, file_list *l, const path_visitor *manifests, wr_err *err) {
     WR_CLEANUP(wr_manifest_list_clear) wr_manifest_list list = {0};
     WR_AUTO_BUF wr_buf text = WR_BUF_INIT;
     WR_TRY(wr_snapshot_read_file(store, list_uri, &text, err));
@@ -588,7 +628,7 @@ static wr_code live_files(wr_store *store, const char *list_uri, file_list *l, c
         AUTO_ENTRIES e = {0};
         wr_buf_clear(&text);
         WR_TRY(wr_snapshot_read_file(store, list.v[i].path, &text, err));
-        WR_TRY(wr_manifest_decode(wr_buf_view(&text), &list.v[i], false, &e, err));
+        WR_TRY(wr_manifest_decode(wr_buf_view(&text), &list.v[i], specs, false, &e, err));
         WR_TRY(take_files(l, &e, err));
     }
     return WR_OK;
@@ -614,7 +654,7 @@ wr_code wr_ice_manifest_list(const wr_ice_table *t, int64_t snapshot_id, char **
 
 wr_code wr_ice_listed_files(wr_store *store, const char *list_uri, wr_ice_file ***ret_files, int *ret_n, wr_err *err) {
     WR_CLEANUP(file_list_clear) file_list l = {0};
-    WR_TRY(live_files(store, list_uri, &l, NULL, err));
+    WR_TRY(live_files(store, list_uri, NULL, &l, NULL, err));
     *ret_files = l.v, *ret_n = l.n;
     l = (file_list){0};
     return WR_OK;
@@ -623,8 +663,14 @@ wr_code wr_ice_listed_files(wr_store *store, const char *list_uri, wr_ice_file *
 wr_code wr_ice_live_files(const wr_ice_table *t, int64_t snapshot_id, wr_ice_file ***ret_files, int *ret_n,
                           wr_err *err) {
     WR_AUTO char *uri = NULL;
+    WR_CLEANUP(file_list_clear) file_list l = {0};
+    WR_CLEANUP(wr_specs_clear) wr_specs specs = {0};
     WR_TRY(wr_ice_manifest_list(t, snapshot_id, &uri, err));
-    return wr_ice_listed_files(t->store, uri, ret_files, ret_n, err) == WR_OK ? WR_OK : in_snapshot(t, snapshot_id, err);
+    WR_TRY(wr_specs_of(t->doc, wr_meta_num(t->doc, "current-schema-id", 0), &specs, err));
+    if (live_files(t->store, uri, &specs, &l, NULL, err) != WR_OK) return in_snapshot(t, snapshot_id, err);
+    *ret_files = l.v, *ret_n = l.n;
+    l = (file_list){0};
+    return WR_OK;
 }
 
 wr_code wr_ice_each_path(const wr_ice_table *t, int64_t snapshot_id,
@@ -635,7 +681,7 @@ wr_code wr_ice_each_path(const wr_ice_table *t, int64_t snapshot_id,
     WR_TRY(snapshot_list(t, snapshot_id, &uri, err));
     if (t->location_of_meta) WR_TRY(fn(ctx, t->location_of_meta, err));
     WR_TRY(fn(ctx, uri, err));
-    if (live_files(t->store, uri, &l, &manifests, err) != WR_OK) return in_snapshot(t, snapshot_id, err);
+    if (live_files(t->store, uri, NULL, &l, &manifests, err) != WR_OK) return in_snapshot(t, snapshot_id, err);
     for (int i = 0; i < l.n; i++) WR_TRY(fn(ctx, l.v[i]->path, err));
     return WR_OK;
 }

@@ -9,8 +9,11 @@
 #include "lake/ice_helper.h"
 
 static const int32_t floats[] = {2};
+static const wr_spec plain; /* unpartitioned */
+
 static wr_manifest_head head_of(int version, uint8_t content) {
     return (wr_manifest_head){.format_version = version,
+                              .spec = &plain,
                               .content = content,
                               .schema_json = "{}",
                               .snapshot_id = 77,
@@ -66,7 +69,7 @@ static void new_entries_inherit_and_old_ones_keep_their_numbers(void **state) {
             assert_int_equal(row.deleted_rows, 30);
         assert_int_equal(row.sequence, 9), assert_int_equal(row.min_sequence, 2), assert_int_equal(row.length, out.n);
         row.path = "m.avro", row.first_row_id = version == 3 ? 1000 : -1;
-        OK(wr_manifest_decode(wr_buf_view(&out), &row, true, &got, &err));
+        OK(wr_manifest_decode(wr_buf_view(&out), &row, NULL, true, &got, &err));
         assert_int_equal(got.n, 4);
         static const int64_t seq[] = {9, 3, 4, 2}, file_seq[] = {9, 3, 4, 9}, snap[] = {77, 5, 77, 77},
                              row_id[] = {1000, 100, 200, 1010};
@@ -77,7 +80,7 @@ static void new_entries_inherit_and_old_ones_keep_their_numbers(void **state) {
             assert_int_equal(got.v[i].file->first_row_id, version == 3 ? row_id[i] : -1);
         }
         wr_entries_clear(&got);
-        OK(wr_manifest_decode(wr_buf_view(&out), &row, false, &got, &err));
+        OK(wr_manifest_decode(wr_buf_view(&out), &row, NULL, false, &got, &err));
         assert_int_equal(got.n, 3); /* deleted ones are left out */
         wr_entries_clear(&got), wr_entries_clear(&e), wr_buf_free(&out);
     }
@@ -100,7 +103,7 @@ static void statistics_say_only_what_means_something(void **state) {
     OK(wr_entries_add(&e, WR_ENTRY_ADDED, f, true, &err));
     OK(wr_manifest_encode(&h, &e, &out, &row, &err));
     row.path = "m.avro";
-    OK(wr_manifest_decode(wr_buf_view(&out), &row, true, &got, &err));
+    OK(wr_manifest_decode(wr_buf_view(&out), &row, NULL, true, &got, &err));
     const wr_column_stats *s = got.v[0].file->stats;
     assert_int_equal(got.v[0].file->nstats, 3);
     assert_int_equal(s[0].values, 10), assert_int_equal(s[0].nulls, 0), assert_int_equal(s[0].bytes, 5);
@@ -127,7 +130,7 @@ static void a_vector_names_its_file_whole_however_long(void **state) {
         OK(wr_entries_add(&e, WR_ENTRY_ADDED, f, true, &err));
         OK(wr_manifest_encode(&h, &e, &out, &row, &err));
         row.path = "m.avro";
-        OK(wr_manifest_decode(wr_buf_view(&out), &row, true, &got, &err));
+        OK(wr_manifest_decode(wr_buf_view(&out), &row, NULL, true, &got, &err));
         const wr_ice_file *g = got.v[0].file;
         assert_string_equal(g->referenced, path);
         assert_int_equal(g->content_offset, version == 3 ? 4 : -1);
@@ -178,7 +181,7 @@ static void foreign_manifests_are_read_but_partitions_not_rewritten(void **state
     put_foreign(&file);
     wr_manifest_file mf = {.path = "foreign.avro", .sequence = 4, .snapshot_id = 1, .first_row_id = -1}, row;
     wr_entries e = {0};
-    OK(wr_manifest_decode(wr_buf_view(&file), &mf, true, &e, &err));
+    OK(wr_manifest_decode(wr_buf_view(&file), &mf, NULL, true, &e, &err));
     const wr_ice_file *f = e.v[0].file;
     assert_string_equal(f->path, "file:/x/y.parquet");
     assert_string_equal(f->format, "PARQUET");
@@ -254,7 +257,7 @@ static void decode_manifest(wr_slice bytes) {
     wr_err err = WR_ERR_INIT;
     wr_manifest_file mf = {.path = "m.avro", .sequence = 9, .snapshot_id = 1, .content = 0};
     wr_entries e = {0};
-    wr_manifest_decode(bytes, &mf, true, &e, &err);
+    wr_manifest_decode(bytes, &mf, NULL, true, &e, &err);
     wr_entries_clear(&e);
 }
 static void decode_list(wr_slice bytes) {
@@ -302,7 +305,7 @@ static void each_failed_allocation_is_reported(void **state) {
         wr_code rc = wr_entries_add(&e, WR_ENTRY_ADDED, f, true, &err);
         if (rc != WR_OK) wr_ice_file_free(f);
         if (rc == WR_OK) rc = wr_manifest_encode(&h, &e, &out, &row, &err);
-        if (rc == WR_OK) row.path = "m.avro", rc = wr_manifest_decode(wr_buf_view(&out), &row, true, &got, &err);
+        if (rc == WR_OK) row.path = "m.avro", rc = wr_manifest_decode(wr_buf_view(&out), &row, NULL, true, &got, &err);
         if (rc == WR_OK) {
             row.path = wr_strdup("m.avro");
             rc = row.path ? wr_manifest_list_add(&l, &row, &err) : WR_E_NOMEM;

@@ -119,6 +119,17 @@ static void specs_and_sort_orders_say_what_they_were_numbered_after(void **state
            "[{\"order-id\":0,\"fields\":[]},{\"order-id\":1,\"fields\":[]}]");
 }
 
+static void a_spec_that_clashes_with_the_new_schema_leaves_before_it(void **state) {
+    const char *const was[] = {"partition-specs", "[{\"spec-id\":0,\"fields\":[]},{\"spec-id\":1,\"fields\":[]}]", "default-spec-id", "1"};
+    const char *const is[] = {"partition-specs", "[{\"spec-id\":0,\"fields\":[]},{\"spec-id\":2,\"fields\":[]}]", "default-spec-id", "2"};
+    cJSON *before = changed(was, 4);
+    expect(before, changed(is, 4),
+           "[{\"action\":\"set-default-spec\",\"spec-id\":0},{\"action\":\"remove-partition-specs\",\"spec-ids\":[1]},{\"action\":\"add-spec\",\"spec\":{\"spec-id\":2,\"fields\":[]}},"
+           "{\"action\":\"set-default-spec\",\"spec-id\":-1}]",
+           "[" UUID "," MAIN "," NO_LOAD ",{\"type\":\"assert-last-assigned-partition-id\",\"last-assigned-partition-id\":999},{\"type\":\"assert-default-spec-id\",\"default-spec-id\":1}]");
+    cJSON_Delete(before);
+}
+
 static void snapshots_that_go_expect_every_branch_and_tag(void **state) {
     EXPECT("[{\"action\":\"remove-snapshot-ref\",\"ref-name\":\"kept\"},{\"action\":\"remove-statistics\",\"snapshot-id\":5},"
            "{\"action\":\"remove-snapshots\",\"snapshot-ids\":[5]}]",
@@ -186,6 +197,7 @@ int main(void) {
         cmocka_unit_test(a_branch_that_is_published_goes),
         cmocka_unit_test(a_new_schema_is_numbered_by_the_catalog),
         cmocka_unit_test(an_old_schema_is_chosen_by_its_number),
+        cmocka_unit_test(a_spec_that_clashes_with_the_new_schema_leaves_before_it),
         cmocka_unit_test(specs_and_sort_orders_say_what_they_were_numbered_after),
         cmocka_unit_test(snapshots_that_go_expect_every_branch_and_tag),
         cmocka_unit_test(properties_are_set_and_removed),
