@@ -186,6 +186,14 @@ static void print_action(const wr_upkeep_action *a) {
            wr_cli_bytes((double)a->bytes_out, out), a->rows_dropped, a->ms);
 }
 
+static void print_partitions(const wr_partition_health *p) {
+    char b[32];
+    if (!p->spec[0]) return;
+    printf("partitions %s: %" PRIu64 " of them; at most %" PRIu64 " files (%s), at most %s (%s)", p->spec, p->partitions, p->files_most, p->most, wr_cli_bytes((double)p->bytes_most, b), p->largest);
+    if (p->other_files) printf("; %" PRIu64 " files of another layout", p->other_files);
+    putchar('\n');
+}
+
 static void print_upkeep(const wr_table_health *h) {
     static const int parts[WR_FILE_LEVELS - 1] = {4096, 256, 2};
     const wr_upkeep *u = h->upkeep;
@@ -193,6 +201,7 @@ static void print_upkeep(const wr_table_health *h) {
     printf("\nfiles      ");
     for (int i = 0; i < WR_FILE_LEVELS - 1; i++) printf("%" PRIu64 " below %s, ", h->files_at[i], wr_cli_bytes((double)(WR_TARGET_FILE_BYTES / (uint64_t)parts[i]), b));
     printf("%" PRIu64 " full; on average %s\n", h->files_at[WR_FILE_LEVELS - 1], wr_cli_bytes(h->data_files ? (double)h->data_bytes / (double)h->data_files : 0, b));
+    print_partitions(&h->partition);
     printf("deleted    %.1f %% of the rows in them\n", deleted_percent(h));
     printf("written    %s of new data, %s again: %.2f times in all\n", wr_cli_bytes((double)u->new_bytes, b), wr_cli_bytes((double)u->rewritten_bytes, c), written_times(u));
     printf("metadata   %s, %" PRIu64 " snapshots; manifests were merged in %" PRIu64 " of them\n", wr_cli_bytes((double)h->metadata_bytes, b), h->snapshots, h->manifest_merges);
@@ -242,6 +251,15 @@ static void add_upkeep(cJSON *o, const wr_table_health *h) {
     for (int i = 0; i < u->n; i++) add_action(list, &u->last[i]);
 }
 
+static void add_partitions(cJSON *o, const wr_partition_health *p) {
+    cJSON *k = cJSON_AddObjectToObject(o, "partitioning");
+    cJSON_AddStringToObject(k, "spec", p->spec);
+    add_number(k, "partitions", p->partitions), add_number(k, "files_most", p->files_most), add_number(k, "bytes_most", p->bytes_most);
+    cJSON_AddStringToObject(k, "most", p->most);
+    cJSON_AddStringToObject(k, "largest", p->largest);
+    add_number(k, "other_files", p->other_files);
+}
+
 static void print_table_json(const wr_table_health *h, const wr_schema *s) {
     char iso[32], type[32];
     cJSON *o = cJSON_CreateObject();
@@ -253,6 +271,7 @@ static void print_table_json(const wr_table_health *h, const wr_schema *s) {
     cJSON_AddBoolToObject(o, "loading", h->loading);
     if (h->committed_us) wr_iso_time(h->committed_us, iso), cJSON_AddStringToObject(o, "committed_at", iso);
     add_upkeep(o, h);
+    add_partitions(o, &h->partition);
     cJSON *cols = cJSON_AddArrayToObject(o, "columns");
     for (int i = 0; i < s->ncols; i++) {
         cJSON *k = cJSON_CreateObject();

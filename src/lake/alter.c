@@ -1,5 +1,5 @@
 /* Changes to a table as a whole: its schema, all its rows, the rows of one shard. */
-#include "table.h"
+#include "partition.h"
 #include "weir/base/mem.h"
 
 /* ------------------------------------------------------------------ rewriting */
@@ -12,12 +12,12 @@ typedef struct rewrite {
     wr_batch *batch;
     wr_key *keys;
     uint32_t cap;
-    wr_sealed *out;
+    wr_pack *out;
     uint32_t nout;
 } rewrite;
 
 static void rewrite_clear(rewrite *w) {
-    for (uint32_t i = 0; i < w->nout; i++) wr_ice_file_free(w->out[i].file), wr_run_free(w->out[i].run, true);
+    for (uint32_t i = 0; i < w->nout; i++) wr_pack_clear(&w->out[i]);
     wr_free(w->out);
     wr_batch_free(w->batch);
     wr_free(w->keys);
@@ -26,12 +26,12 @@ static void rewrite_clear(rewrite *w) {
 
 static wr_code spill(rewrite *w, wr_err *err) {
     if (!w->batch || !wr_batch_rows(w->batch)) return WR_OK;
-    wr_sealed *o = wr_realloc(w->out, ((size_t)w->nout + 1) * sizeof *o);
+    wr_pack *o = wr_realloc(w->out, ((size_t)w->nout + 1) * sizeof *o);
     if (!o) return wr_nomem(err, "list of rewritten files", ((size_t)w->nout + 1) * sizeof *o);
     w->out = o;
     WR_AUTO char *run_path = wr_index_run_path(w->index);
     if (!run_path) return wr_nomem(err, "index run path", 64);
-    WR_TRY(wr_table_write_rows(w->t, w->plan, w->batch, w->keys, run_path, &w->out[w->nout], err));
+    WR_TRY(wr_table_write_rows(w->t, w->plan, &w->t->how, WR_WRITE_THIN, w->batch, w->keys, run_path, &w->out[w->nout], err));
     w->nout++;
     wr_batch_free(w->batch);
     w->batch = NULL;
@@ -74,20 +74,11 @@ static void take_schema(wr_table *t, const wr_schema *schema, wr_key_plan *plan)
 /* Takes the new files in place of the old ones. */
 static wr_code swap_files(rewrite *w, wr_err *err) {
     wr_table *t = w->t;
-    uint32_t no;
     WR_TRY(wr_table_reserve_gone(t, t->nfiles * 2, err));
     for (uint32_t i = 0; i < t->nfiles; i++) WR_TRY(wr_table_remove_file(t, i, err));
     wr_index_free(t->index);
     t->index = WR_STEAL(w->index);
-    for (uint32_t i = 0; i < w->nout; i++) {
-        wr_sealed s = w->out[i];
-        WR_TRY(wr_index_reserve(t->index, err));
-        WR_TRY(wr_table_add_file(t, s.file, false, &no, err));
-        t->files[no].rewritten = true;
-        w->out[i] = (wr_sealed){0};
-        wr_run_bind(s.run, 0, no);
-        wr_index_add(t->index, s.run);
-    }
+    for (uint32_t i = 0; i < w->nout; i++) WR_TRY(wr_table_take_pack(t, &w->out[i], WR_ORIGIN_REWRITE, err));
     return WR_OK;
 }
 
@@ -106,6 +97,8 @@ static bool has_rows(const wr_table *t) { return t->nfiles > t->nfree || (t->bat
  * anew instead. */
 static wr_code check_alter(const wr_table *t, const wr_schema *s, bool fills, wr_err *err) {
     char a[32], b[32];
+    if (t->lake->writer && !t->loading && wr_ice_would_clash(t->ice, s)) /* the catalog would take neither the schema nor another name for the field */
+        return wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "lake table %s.%s: a column has the name of a field of its partitions", t->ns, t->name);
     for (int i = 0; i < s->ncols; i++) {
         const wr_column *c = &s->cols[i];
         int j = wr_schema_find_id(t->schema, c->id);
@@ -122,6 +115,29 @@ static wr_code check_alter(const wr_table *t, const wr_schema *s, bool fills, wr
     return WR_OK;
 }
 
+/* Files of a spec that readers would refuse under this schema: a source column is gone. */
+static wr_code find_unreadable(const wr_table *t, const wr_spec *was, const wr_schema *schema, bool *found, wr_err *err) {
+    WR_CLEANUP(wr_specs_clear) wr_specs all = {0};
+    WR_TRY(wr_ice_specs(t->ice, &all, err));
+    for (uint32_t i = 0; i < t->nfiles && !*found; i++) {
+        int32_t id = t->files[i].ice ? t->files[i].ice->spec_id : WR_PLAIN_SPEC;
+        const wr_spec *s = id == was->id ? was : wr_specs_find(&all, id);
+        *found = s && !wr_spec_fits(s, schema);
+    }
+    return WR_OK;
+}
+
+/* *fills turns true when all files must be written anew for their partitions' sake. */
+static wr_code settle_spec(wr_table *t, const wr_schema *schema, bool *fills, wr_err *err) {
+    wr_spec *was = wr_spec_ref(t->how.spec);
+    bool told = !t->spec_dirty;
+    wr_code rc = wr_table_settle_spec(t, schema, WR_SPEC_ALTER, err);
+    if (rc == WR_OK && !told && !wr_spec_same(was, t->how.spec)) *fills = true; /* the new one may get the number of the old one, which no commit has told */
+    if (rc == WR_OK && !*fills) rc = find_unreadable(t, was, schema, fills, err);
+    wr_spec_unref(was);
+    return rc;
+}
+
 wr_code wr_table_alter(wr_table *t, const wr_schema *schema, bool fills, wr_err *err) {
     t->replace = false;
     WR_TRY(wr_table_open_files(t, err));
@@ -129,6 +145,7 @@ wr_code wr_table_alter(wr_table *t, const wr_schema *schema, bool fills, wr_err 
     wr_key_plan *plan;
     WR_TRY(wr_key_plan_new(schema, &plan, err));
     wr_code rc = wr_table_flush(t, err);
+    if (rc == WR_OK) rc = settle_spec(t, schema, &fills, err);
     if (rc == WR_OK && fills) {
         rc = fill(t, schema, plan, err);
     } else if (rc == WR_OK && plan->fingerprint != t->plan->fingerprint) {

@@ -1,7 +1,7 @@
 /* From what tables have gathered to one catalog transaction. */
 #include <inttypes.h>
 #include <stdio.h>
-#include "table.h"
+#include "partition.h"
 #include "upkeep.h"
 #include "weir/base/clock.h"
 #include "weir/base/fault.h"
@@ -59,6 +59,10 @@ static wr_code write_deletes(wr_table *t, table_edit *e, wr_err *err) {
     if (!n) return WR_OK;
     WR_TRY(wr_ice_write_deletes(t->lake->engine, t->lake->state, t->ice, dvs, n, &e->deletes, err));
     e->ndeletes = n;
+    for (int i = 0; i < n; i++) {
+        const wr_ice_file *f = file_of(t, e->deletes[i])->ice;
+        WR_TRY(wr_ice_file_set_partition(e->deletes[i], f->spec_id, wr_ice_file_tuple(f), err));
+    }
     return WR_OK;
 }
 
@@ -133,6 +137,7 @@ static wr_code gather(wr_table *t, table_edit *e, wr_ice_edit *out, wr_err *err)
         .removed_refs = e->removed_refs,
         .schema = t->schema_dirty ? t->schema : NULL,
         .set_current_schema = !t->loading,
+        .spec = t->spec_dirty || t->schema_dirty ? t->how.spec : NULL,
         .publish = t->publish,
         .replace = t->replace,
         .show = t->loading && t->shown && t->lake->show_loads && !t->publish,
@@ -163,6 +168,7 @@ static void adopt(table_edit *e) {
     for (uint32_t i = 0; i < t->ngone; i++) wr_ice_file_free(t->gone[i]);
     t->ngone = 0;
     if (e->upkeep) t->upkeep = *e->upkeep, t->has_action = false;
+    if (!t->loading || t->publish) t->spec_dirty = false;
     if (t->publish) {
         t->loading = false;
         wr_free(t->load_info);

@@ -9,6 +9,7 @@
 #include "compact.h"
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "weir/base/clock.h"
 #include "weir/base/log.h"
@@ -24,12 +25,16 @@ static wr_policy policy_of(const wr_table *t, bool all) {
 
 wr_code wr_compact_choose(const wr_table *t, bool all, wr_choice *ret, wr_err *err) {
     WR_AUTO wr_policy_file *files = wr_calloc((size_t)t->nfiles + 1, sizeof *files);
+    WR_CLEANUP(wr_tuples_clear) wr_tuples groups = {0};
     uint32_t n = 0;
     if (!files) return wr_nomem(err, "file list", (size_t)t->nfiles * sizeof *files);
     for (uint32_t i = 0; i < t->nfiles; i++) {
         const wr_data_file *f = &t->files[i];
-        if (f->ice && f->committed) files[n++] = (wr_policy_file){.no = i, .bytes = f->ice->bytes, .records = f->ice->records, .dead = f->ndead, .done = f->rewritten};
+        if (!f->ice || !f->committed) continue;
+        files[n] = (wr_policy_file){.no = i, .bytes = f->ice->bytes, .records = f->ice->records, .dead = f->ndead, .old = f->ice->spec_id != t->how.spec->id, .done = f->rewritten};
+        WR_TRY(wr_tuples_of_file(&groups, f->ice, &files[n++].group, err));
     }
+    if (groups.n > 1) qsort(files, n, sizeof *files, wr_policy_by_group);
     wr_policy p = policy_of(t, all);
     wr_policy_choose(&p, files, n, ret);
     return WR_OK;
@@ -47,7 +52,7 @@ static bool is_there(const wr_table *t, const wr_rewrite_input *in) {
 
 /* A file that left meanwhile had lost all its rows, unless the table's content was replaced as a whole. */
 bool wr_compact_fits(const wr_table *t, const wr_rewrite *w) {
-    if (!t->opened || t->loading || t->create || t->schema != w->schema) return false;
+    if (!t->opened || t->loading || t->create || t->schema != w->schema || t->how.spec != w->how.spec) return false;
     for (int i = 0; i < w->nin; i++)
         if (is_there(t, &w->in[i])) return true;
     return false;
@@ -86,7 +91,8 @@ static void note(wr_table *t, const wr_rewrite *w, const wr_choice *c, int64_t t
                             .bytes_out = w->bytes_out,
                             .rows_dropped = c->dead_rows,
                             .ms = (uint64_t)took_us / 1000};
-    snprintf(a->what, sizeof a->what, "%s", c->work == WR_WORK_MERGE ? "merge" : "rewrite");
+    static const char *const what[] = {"", "merge", "rewrite", "spread"};
+    snprintf(a->what, sizeof a->what, "%s", what[c->work]);
     snprintf(a->why, sizeof a->why, "%s", c->why);
     t->has_action = true;
     t->compactions++;

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
+#include "partition.h"
 #include "policy.h"
-#include "table.h"
 #include "upkeep.h"
 #include "weir/base/clock.h"
 #include "weir/base/log.h"
@@ -88,6 +88,8 @@ static wr_code add_ours(wr_lake *l, const char *ns, const char *name, wr_ice_tab
         wr_err_cure(err, "remove the copy from the catalog");
     }
     if (rc == WR_OK) rc = load_schema(t, err);
+    if (rc == WR_OK) rc = wr_table_settle_spec(t, t->schema, WR_SPEC_OPEN, err);
+    t->touched = t->spec_dirty && !t->loading && !wr_table_is_ahead(t); /* the next commit of the lake tells it */
     if (rc == WR_OK) rc = add_table(l, t, err);
     if (rc != WR_OK) return wr_table_free(t), rc;
     return WR_OK;
@@ -296,6 +298,7 @@ wr_code wr_lake_open(const wr_lake_options *o, wr_state *state, wr_engine *engin
     l->state = state, l->engine = engine, l->store = o->store;
     l->by_id = wr_u64map_new();
     wr_code rc = l->pipeline && l->index_dir && l->by_id ? WR_OK : wr_nomem(err, "lake", 256);
+    if (rc == WR_OK) rc = wr_layouts_new(o->layout, o->nlayout, &l->layouts, err);
     if (rc == WR_OK) rc = open_warehouse(l, o->warehouse, err);
     if (rc == WR_OK) rc = wr_mkdirs(l->index_dir, err);
     if (rc == WR_OK) rc = wr_ice_catalog_open(&(wr_ice_catalog_options){.path = o->catalog_path, .store = o->store, .rest = o->rest}, &l->catalog, err);
@@ -315,6 +318,7 @@ void wr_lake_close(wr_lake *l) {
     wr_free(l->tables), wr_free(l->dropped), wr_free(l->leaving), wr_free(l->writer);
     wr_u64map_free(l->by_id, NULL);
     wr_ice_catalog_close(l->catalog);
+    wr_layouts_free(l->layouts);
     wr_free(l->pipeline), wr_free(l->warehouse), wr_free(l->index_dir);
     pthread_mutex_destroy(&l->catalog_lock);
     wr_free(l);
@@ -440,6 +444,7 @@ static wr_code make_table(wr_table *t, const wr_schema *schema, wr_err *err) {
     WR_TRY(wr_ice_new_location(warehouse, t->ns, t->name, &location, err));
     WR_TRY(wr_ice_new(t->lake->store, t->ns, t->name, location, t->lake->format_version, schema, &t->ice, err));
     WR_TRY(wr_table_set_schema(t, schema, err));
+    WR_TRY(wr_table_settle_spec(t, schema, WR_SPEC_CREATE, err));
     t->create = true;
     return wr_table_open_files(t, err);
 }
@@ -471,7 +476,7 @@ wr_code wr_table_rename(wr_table *t, const char *ns, const char *name, wr_err *e
     wr_free(t->ns), wr_free(t->name);
     t->ns = a, t->name = b;
     t->rename_dirty = t->touched = true;
-    return WR_OK;
+    return wr_table_settle_spec(t, t->schema, WR_SPEC_RENAME, err);
 }
 
 wr_code wr_table_drop(wr_table *t, wr_drop_mode mode, wr_err *err) {

@@ -1,5 +1,5 @@
 /* Filling a table from a snapshot: several writers beside each other, commits to the load branch. */
-#include "table.h"
+#include "partition.h"
 #include "weir/base/mem.h"
 
 struct wr_load_writer {
@@ -7,8 +7,8 @@ struct wr_load_writer {
     wr_batch *batch;
     wr_key *keys;
     uint32_t cap;
-    wr_sealed *files; /* written, not handed over */
-    uint32_t nfiles;
+    wr_pack *packs; /* written, not handed over */
+    uint32_t npacks;
 };
 
 static bool has_changes(const wr_table *t) {
@@ -20,7 +20,7 @@ static bool has_changes(const wr_table *t) {
 
 /* Files that workers sealed and no commit took: they stay in the journal and are removed from there. */
 static void drop_sealed(wr_table *t) {
-    for (uint32_t i = 0; i < t->nsealed; i++) wr_ice_file_free(t->sealed[i].file), wr_run_free(t->sealed[i].run, true);
+    for (uint32_t i = 0; i < t->nsealed; i++) wr_pack_clear(&t->sealed[i]);
     t->nsealed = 0;
 }
 
@@ -64,6 +64,7 @@ wr_code wr_table_load_begin(wr_table *t, const wr_schema *schema, const char *in
     bool shown = t->create || wr_ice_ref(t->ice, WR_ICE_MAIN) < 0 || (t->loading && t->shown);
     WR_CLEANUP(beginning_clear) beginning b = {0};
     WR_TRY(prepare(t, schema, info, &b, err));
+    WR_TRY(wr_table_settle_spec(t, schema, WR_SPEC_LOAD, err));
     wr_schema *ref = wr_schema_ref(schema);
     wr_table_forget_content(t);
     pthread_mutex_lock(&t->load_lock);
@@ -97,7 +98,7 @@ wr_code wr_table_load_set_info(wr_table *t, const char *info, wr_err *err) {
 wr_code wr_table_publish(wr_table *t, wr_err *err) {
     if (!t->loading) return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "%s.%s: no load to publish", t->ns, t->name);
     t->publish = t->touched = true;
-    return WR_OK;
+    return wr_table_settle_spec(t, t->schema, WR_SPEC_PUBLISH, err);
 }
 
 /* ------------------------------------------------------------------ writers */
@@ -123,8 +124,8 @@ static void reset(wr_load_writer *w) {
 void wr_load_writer_free(wr_load_writer *w) {
     if (!w) return;
     reset(w);
-    for (uint32_t i = 0; i < w->nfiles; i++) wr_ice_file_free(w->files[i].file), wr_run_free(w->files[i].run, true);
-    wr_free(w->files);
+    for (uint32_t i = 0; i < w->npacks; i++) wr_pack_clear(&w->packs[i]);
+    wr_free(w->packs);
     wr_free(w);
 }
 
@@ -142,13 +143,13 @@ uint64_t wr_load_writer_bytes(const wr_load_writer *w) {
 
 wr_code wr_load_writer_seal(wr_load_writer *w, wr_err *err) {
     if (!w->batch || !wr_batch_rows(w->batch)) return WR_OK;
-    wr_sealed *more = wr_realloc(w->files, ((size_t)w->nfiles + 1) * sizeof *more);
-    if (!more) return wr_nomem(err, "sealed files", (w->nfiles + 1) * sizeof *more);
-    w->files = more;
+    wr_pack *more = wr_realloc(w->packs, ((size_t)w->npacks + 1) * sizeof *more);
+    if (!more) return wr_nomem(err, "sealed files", (w->npacks + 1) * sizeof *more);
+    w->packs = more;
     WR_AUTO char *run_path = wr_index_run_path(w->t->index);
     if (!run_path) return wr_nomem(err, "index run path", 64);
-    WR_TRY(wr_table_write_rows(w->t, w->t->plan, w->batch, w->keys, run_path, &w->files[w->nfiles], err));
-    w->nfiles++;
+    WR_TRY(wr_table_write_rows(w->t, w->t->plan, &w->t->how, WR_WRITE_THIN, w->batch, w->keys, run_path, &w->packs[w->npacks], err));
+    w->npacks++;
     reset(w); /* only now: a failed seal can be tried again */
     return WR_OK;
 }
@@ -158,17 +159,17 @@ wr_code wr_load_writer_hand_over(wr_load_writer *w, wr_err *err) {
     wr_table *t = w->t;
     wr_code rc = WR_OK;
     pthread_mutex_lock(&t->load_lock);
-    uint32_t need = t->nsealed + w->nfiles;
+    uint32_t need = t->nsealed + w->npacks;
     if (need > t->sealed_cap) {
-        wr_sealed *s = wr_realloc(t->sealed, (size_t)need * 2 * sizeof *s);
+        wr_pack *s = wr_realloc(t->sealed, (size_t)need * 2 * sizeof *s);
         if (s)
             t->sealed = s, t->sealed_cap = need * 2;
         else
             rc = wr_nomem(err, "sealed files", (size_t)need * 2 * sizeof *s);
     }
-    if (rc == WR_OK && w->nfiles) {
-        memcpy(t->sealed + t->nsealed, w->files, w->nfiles * sizeof *w->files);
-        t->nsealed = need, w->nfiles = 0;
+    if (rc == WR_OK && w->npacks) {
+        memcpy(t->sealed + t->nsealed, w->packs, w->npacks * sizeof *w->packs);
+        t->nsealed = need, w->npacks = 0;
     }
     pthread_mutex_unlock(&t->load_lock);
     return rc;
@@ -177,16 +178,8 @@ wr_code wr_load_writer_hand_over(wr_load_writer *w, wr_err *err) {
 /* Moves sealed files among the table's own. What could not be moved stays sealed for the next attempt. */
 wr_code wr_table_take_sealed(wr_table *t, wr_err *err) {
     wr_code rc = WR_OK;
-    uint32_t n = 0, no;
-    for (; n < t->nsealed; n++) {
-        wr_sealed s = t->sealed[n];
-        rc = wr_index_reserve(t->index, err);
-        if (rc == WR_OK) rc = wr_table_add_file(t, s.file, false, &no, err);
-        if (rc != WR_OK) break;
-        wr_run_bind(s.run, 0, no);
-        wr_index_add(t->index, s.run);
-        t->touched = true;
-    }
+    uint32_t n = 0;
+    while (n < t->nsealed && (rc = wr_table_take_pack(t, &t->sealed[n], WR_ORIGIN_LOAD, err)) == WR_OK) n++;
     if (n) memmove(t->sealed, t->sealed + n, (t->nsealed - n) * sizeof *t->sealed);
     t->nsealed -= n;
     return rc;

@@ -29,8 +29,9 @@ int wr_policy_level(const wr_policy *p, const wr_policy_file *f) {
 
 static uint64_t dead_bytes(const wr_policy_file *f) { return f->records ? (uint64_t)((double)f->bytes * (double)f->dead / (double)f->records) : 0; }
 
-static void take(wr_choice *c, const wr_policy_file *f) {
-    c->no[c->n++] = f->no;
+static void take(wr_choice *c, const wr_policy_file *files, uint32_t i) {
+    const wr_policy_file *f = &files[i];
+    c->no[c->n++] = i; /* until in_order */
     c->bytes += f->bytes, c->live_bytes += f->bytes - dead_bytes(f), c->dead_rows += f->dead;
 }
 static bool has_room(const wr_policy *p, const wr_choice *c, const wr_policy_file *f) {
@@ -53,14 +54,43 @@ static int level_due(const wr_policy *p, const wr_policy_file *files, uint32_t n
     return due;
 }
 
-static bool merge(const wr_policy *p, const wr_policy_file *files, uint32_t n, wr_choice *c) {
-    int count = 0, level = level_due(p, files, n, &count);
+int wr_policy_by_group(const void *a, const void *b) {
+    const wr_policy_file *x = a, *y = b;
+    if (x->group != y->group) return x->group < y->group ? -1 : 1;
+    return x->no < y->no ? -1 : x->no > y->no;
+}
+
+static uint32_t group_end(const wr_policy_file *files, uint32_t n, uint32_t from) {
+    uint32_t end = from;
+    while (end < n && files[end].group == files[from].group) end++;
+    return end;
+}
+
+/* What is due in one group, all of it or, of a large one that is alone, what fits. */
+static bool merge_group(const wr_policy *p, const wr_policy_file *files, uint32_t from, uint32_t end, wr_choice *c) {
+    int count = 0, level = level_due(p, files + from, end - from, &count);
+    wr_choice with = *c;
     if (level < 0) return false;
-    for (uint32_t i = 0; i < n; i++)
-        if (wr_policy_level(p, &files[i]) <= level && has_room(p, c, &files[i])) take(c, &files[i]);
-    if (c->n < 2) return memset(c, 0, sizeof *c), false;
+    for (uint32_t i = from; i < end; i++)
+        if (wr_policy_level(p, &files[i]) <= level && has_room(p, &with, &files[i])) take(&with, files, i);
+    if (with.n < c->n + 2) return false;
+    if (!c->n) snprintf(with.why, sizeof with.why, "%d files below %" PRIu64 " kB", count, p->target_bytes / (uint64_t)levels[level].below / 1000);
+    *c = with;
+    return true;
+}
+
+/* A job takes what is due of as many partitions as it has room for: each commit costs the same, however little it does. */
+static bool merge(const wr_policy *p, const wr_policy_file *files, uint32_t n, wr_choice *c) {
+    int groups = 0;
+    char first[sizeof c->why];
+    for (uint32_t from = 0, end; from < n; from = end) {
+        end = group_end(files, n, from);
+        if (!files[from].old && merge_group(p, files, from, end, c)) groups++;
+    }
+    if (!groups) return memset(c, 0, sizeof *c), false;
     c->work = WR_WORK_MERGE;
-    snprintf(c->why, sizeof c->why, "%d files below %" PRIu64 " kB", count, p->target_bytes / (uint64_t)levels[level].below / 1000);
+    memcpy(first, c->why, sizeof first);
+    if (groups > 1) snprintf(c->why, sizeof c->why, "%.60s, and %d more partitions", first, groups - 1);
     return true;
 }
 
@@ -72,44 +102,70 @@ static bool rewrite(const wr_policy *p, const wr_policy_file *files, uint32_t n,
     uint64_t gain = 0;
     const wr_policy_file *best = NULL;
     for (uint32_t i = 0; i < n; i++) {
-        if (!is_dead_enough(&files[i], percent)) continue;
+        if (files[i].old || !is_dead_enough(&files[i], percent)) continue;
         many++, gain += dead_bytes(&files[i]);
         if (!best || dead_bytes(&files[i]) > dead_bytes(best)) best = &files[i];
     }
     if (!best || (p->patient && gain < p->target_bytes / LITTLE)) return false;
     for (uint32_t k = 0, at = (uint32_t)(best - files); k < n; k++) { /* and its neighbours: rows of like age stay together */
         const wr_policy_file *f = &files[(at + k) % n];
-        if (is_dead_enough(f, percent) && has_room(p, c, f)) take(c, f);
+        if (!f->old && is_dead_enough(f, percent) && has_room(p, c, f)) take(c, files, (at + k) % n);
     }
     c->work = WR_WORK_REWRITE;
     snprintf(c->why, sizeof c->why, "%d files with %d %% or more deleted, one of them %.0f %%", many, percent, 100.0 * (double)best->dead / (double)best->records);
     return true;
 }
 
-/* ------------------------------------------------------------------ all of it */
-static bool everything(const wr_policy *p, const wr_policy_file *files, uint32_t n, wr_choice *c) {
+/* ------------------------------------------------------------------ files of another spec */
+/* When nothing else is due: a few at a time, until there are none. */
+static bool spread(const wr_policy *p, const wr_policy_file *files, uint32_t n, wr_choice *c) {
+    wr_policy part = *p;
+    uint64_t rows = 0;
+    int old = 0;
+    part.job_bytes /= WR_SPREAD_PART;
     for (uint32_t i = 0; i < n; i++) {
         const wr_policy_file *f = &files[i];
-        if (f->done && !f->dead) continue;
-        if ((f->dead || wr_policy_level(p, f) < WR_POLICY_LEVELS - 1) && has_room(p, c, f)) take(c, f);
+        old += f->old;
+        if (!f->old || !has_room(&part, c, f) || (c->n && rows + f->records > WR_POLICY_ROWS)) continue;
+        rows += f->records;
+        take(c, files, i);
     }
-    if (c->n == 0 || (c->n == 1 && !c->dead_rows)) return memset(c, 0, sizeof *c), false;
+    if (!c->n) return false;
+    c->work = WR_WORK_SPREAD;
+    snprintf(c->why, sizeof c->why, "%d files of another partition spec", old);
+    return true;
+}
+
+/* ------------------------------------------------------------------ all of it */
+static bool everything(const wr_policy *p, const wr_policy_file *files, uint32_t n, wr_choice *c) {
+    for (uint32_t from = 0, end; from < n; from = end) {
+        wr_choice with = *c;
+        end = group_end(files, n, from);
+        for (uint32_t i = from; i < end; i++) {
+            const wr_policy_file *f = &files[i];
+            if (f->old || (f->done && !f->dead)) continue;
+            if ((f->dead || wr_policy_level(p, f) < WR_POLICY_LEVELS - 1) && has_room(p, &with, f)) take(&with, files, i);
+        }
+        if (with.n > c->n + 1 || with.dead_rows > c->dead_rows) *c = with;
+    }
+    if (!c->n) return spread(p, files, n, c);
     c->work = c->dead_rows ? WR_WORK_REWRITE : WR_WORK_MERGE;
     snprintf(c->why, sizeof c->why, "asked for");
     return true;
 }
 
-static void in_order(wr_choice *c) {
+static void in_order(wr_choice *c, const wr_policy_file *files) {
     for (int i = 1; i < c->n; i++)
         for (int k = i; k > 0 && c->no[k - 1] > c->no[k]; k--) {
             uint32_t x = c->no[k];
             c->no[k] = c->no[k - 1], c->no[k - 1] = x;
         }
+    for (int i = 0; i < c->n; i++) c->no[i] = files[c->no[i]].no;
 }
 
 void wr_policy_choose(const wr_policy *p, const wr_policy_file *files, uint32_t n, wr_choice *ret) {
     memset(ret, 0, sizeof *ret);
-    if (p->all ? everything(p, files, n, ret) : merge(p, files, n, ret) || rewrite(p, files, n, ret)) in_order(ret);
+    if (p->all ? everything(p, files, n, ret) : merge(p, files, n, ret) || rewrite(p, files, n, ret) || spread(p, files, n, ret)) in_order(ret, files);
 }
 
 uint64_t wr_policy_output_bytes(const wr_policy *p, uint64_t live_bytes) {

@@ -23,13 +23,15 @@ typedef struct wr_policy {
 typedef struct wr_policy_file {
     uint32_t no;
     uint64_t bytes, records, dead;
+    uint32_t group; /* its partition: only files of one are merged with each other. Files of a group stand together */
+    bool old;       /* of another spec than the table's present one: to be spread over the present partitions */
     bool done; /* of a job of this `all` */
 } wr_policy_file;
 
-typedef enum wr_policy_work { WR_WORK_NONE, WR_WORK_MERGE, WR_WORK_REWRITE } wr_policy_work;
+typedef enum wr_policy_work { WR_WORK_NONE, WR_WORK_MERGE, WR_WORK_REWRITE, WR_WORK_SPREAD } wr_policy_work;
 typedef struct wr_choice {
     wr_policy_work work;
-    uint32_t no[WR_POLICY_INPUTS]; /* in the order of files */
+    uint32_t no[WR_POLICY_INPUTS]; /* in the order of groups, then files */
     int n;
     uint64_t bytes, live_bytes, dead_rows;
     char why[96];
@@ -40,6 +42,8 @@ wr_policy wr_policy_of(uint64_t target_bytes, int files, const wr_upkeep *upkeep
 /* 0..WR_POLICY_LEVELS - 1 */
 int wr_policy_level(const wr_policy *p, const wr_policy_file *f);
 void wr_policy_choose(const wr_policy *p, const wr_policy_file *files, uint32_t n, wr_choice *ret);
+#define WR_SPREAD_PART 4 /* a job that spreads reads at most this part of job_bytes, unless one file alone has more: it may read it several times */
+int wr_policy_by_group(const void *a, const void *b); /* for qsort of wr_policy_file */
 /* Bytes at which an output ends, so that outputs of one job are of one size. */
 uint64_t wr_policy_output_bytes(const wr_policy *p, uint64_t live_bytes);
 

@@ -4,7 +4,7 @@
 void wr_remap_clear(wr_remap *m) {
     for (int i = 0; i < m->nin; i++)
         if (m->in[i].dead) roaring_bitmap_free(m->in[i].dead);
-    wr_free(m->in), wr_free(m->first);
+    wr_free(m->in), wr_free(m->first), wr_free(m->to);
     *m = (wr_remap){0};
 }
 
@@ -33,17 +33,20 @@ wr_code wr_remap_add_output(wr_remap *m, uint64_t first, wr_err *err) {
     return WR_OK;
 }
 
-/* The output that holds a rank: few of them, and ranks rise. */
-static int output_of(const wr_remap *m, uint64_t rank, int from) {
-    while (from + 1 < m->nout && m->first[from + 1] <= rank) from++;
-    return from;
+wr_code wr_remap_scatter(wr_remap *m, wr_err *err) {
+    m->to = wr_calloc((size_t)m->live + 1, sizeof *m->to);
+    return m->to ? WR_OK : wr_nomem(err, "rewritten rows", m->live * sizeof *m->to);
+}
+
+/* Where a rank is. In order: outputs are few, and ranks rise. */
+static wr_code kill_rank(const wr_remap *m, uint64_t rank, int *out, wr_remap_kill *kill, void *ctx, wr_err *err) {
+    if (m->to) return kill(ctx, (int)(m->to[rank] >> 32), (uint32_t)m->to[rank], err);
+    while (*out + 1 < m->nout && m->first[*out + 1] <= rank) ++*out;
+    return kill(ctx, *out, (uint32_t)(rank - m->first[*out]), err);
 }
 
 static wr_code kill_range(const wr_remap *m, uint64_t rank, uint64_t end, wr_remap_kill *kill, void *ctx, wr_err *err) {
-    for (int out = 0; rank < end; rank++) {
-        out = output_of(m, rank, out);
-        WR_TRY(kill(ctx, out, (uint32_t)(rank - m->first[out]), err));
-    }
+    for (int out = 0; rank < end; rank++) WR_TRY(kill_rank(m, rank, &out, kill, ctx, err));
     return WR_OK;
 }
 
@@ -60,8 +63,7 @@ wr_code wr_remap_since(const wr_remap *m, int input, const roaring_bitmap_t *now
     for (int out = 0; rc == WR_OK && it->has_value; roaring_advance_uint32_iterator(it)) {
         uint32_t row = it->current_value;
         uint64_t rank = in->base + row - (in->dead ? roaring_bitmap_rank(in->dead, row) : 0);
-        out = output_of(m, rank, out);
-        rc = kill(ctx, out, (uint32_t)(rank - m->first[out]), err);
+        rc = kill_rank(m, rank, &out, kill, ctx, err);
     }
     if (it) roaring_free_uint32_iterator(it);
     roaring_bitmap_free(since);

@@ -1,14 +1,20 @@
-/* Rewriting: the live rows of some data files of a table, in order, to new files, with bounded memory. Private to lake. */
+/* Rewriting: the live rows of some data files of a table to new files of the table's present partitions, with bounded memory. Private to lake.
+ *
+ * Files of the present spec keep their partition: their rows go in order to new files of it, partition by partition. When one is of another spec, each row goes where the
+ * present spec has it ("scattered"): the inputs are read once for their partitions, and then once for every so many partitions as memory takes. */
 #ifndef WEIR_LAKE_REWRITE_H
 #define WEIR_LAKE_REWRITE_H
 
+#include "partition.h"
 #include "remap.h"
-#include "table.h"
 
 typedef struct wr_rewrite_input {
     uint32_t no;
     char *uri;
     int64_t first_row_id, sequence; /* which rows without their own inherit; -1 = none */
+    int32_t spec_id;
+    uint8_t *tuple;
+    uint32_t tuple_n;
 } wr_rewrite_input;
 
 typedef struct wr_rewrite wr_rewrite;
@@ -17,6 +23,8 @@ struct wr_rewrite {
     char *ns, *name;
     wr_schema *schema, *wide; /* pinned; with the columns of row lineage behind (v3), else the same */
     wr_key_plan *plan;
+    wr_spread how;            /* partitions of the new files */
+    bool scattered;
     char *list;               /* manifest list of the pinned snapshot; NULL: no lineage */
     char *run_path;           /* index runs are named after it */
     uint64_t output_bytes, group_bytes; /* where a file ends; memory of the rows of a row group */

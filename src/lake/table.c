@@ -1,12 +1,9 @@
 /* One table: rows in, files and deletion marks out. */
-#include "table.h"
+#include "partition.h"
 #include "policy.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
-#include <sys/random.h>
-#include "weir/base/clock.h"
-#include "weir/base/fault.h"
 #include "weir/base/mem.h"
 #include "weir/base/sum.h"
 
@@ -17,17 +14,6 @@ const char *wr_table_name(const wr_table *t) { return t->name; }
 const wr_schema *wr_table_schema(const wr_table *t) { return t->schema; }
 
 char *wr_table_index_dir(const wr_table *t) { return wr_asprintf("%s/%s", t->lake->index_dir, wr_ice_uuid(t->ice)); }
-
-wr_code wr_table_new_data_uri(const wr_table *t, char **ret_uri, wr_err *err) {
-    uint64_t r = 0;
-    if (getrandom(&r, sizeof r, 0) != (ssize_t)sizeof r)
-        return wr_fail(err, WR_E_IO, WR_RETRY_SOON, "getrandom gave no file name");
-    char *uri =
-        wr_asprintf("%s/data/%013" PRIx64 "-%016" PRIx64 ".parquet", wr_ice_location(t->ice), (uint64_t)wr_now_us(), r);
-    if (!uri) return wr_nomem(err, "file name", 256);
-    *ret_uri = uri;
-    return WR_OK;
-}
 
 /* ------------------------------------------------------------------ memory */
 static void free_file(wr_data_file *f) {
@@ -72,8 +58,9 @@ void wr_table_free(wr_table *t) {
     wr_job_cancel(t->lake, t);
     wr_table_forget_content(t);
     wr_free(t->gone);
-    for (uint32_t i = 0; i < t->nsealed; i++) wr_ice_file_free(t->sealed[i].file), wr_run_free(t->sealed[i].run, true);
+    for (uint32_t i = 0; i < t->nsealed; i++) wr_pack_clear(&t->sealed[i]);
     wr_free(t->sealed);
+    wr_spread_clear(&t->how);
     wr_pending_free(t->pending);
     wr_fresh_clear(t);
     wr_free(t->fresh.row_sums);
@@ -120,6 +107,12 @@ wr_code wr_table_add_file(wr_table *t, wr_ice_file *file, bool committed, uint32
     t->files[no] = (wr_data_file){.ice = file, .committed = committed};
     *ret_no = no;
     return WR_OK;
+}
+
+void wr_table_give_back(wr_table *t, uint32_t no) {
+    wr_map_del(t->by_path, wr_slice_str(t->files[no].ice->path));
+    t->files[no].ice = NULL;
+    t->nfree++;
 }
 
 wr_code wr_table_reserve_gone(wr_table *t, uint32_t more, wr_err *err) {
@@ -190,64 +183,16 @@ wr_code wr_table_kill_all(wr_table *t, uint32_t no, const roaring_bitmap_t *rows
     return WR_OK;
 }
 
-static wr_code write_announced(wr_table *t, const wr_batch *batch, const char *uri, wr_parquet_file *pf, wr_err *err) {
-    WR_AUTO char *path = NULL;
-    WR_TRY(wr_ice_announce(t->lake->state, &uri, 1, err));
-    WR_TRY(wr_store_stage(t->lake->store, uri, &path, err));
-    if (WR_FAULT("lake.before_data_file")) return wr_fail(err, WR_E_IO, WR_RETRY_SOON, "injected: writing %s", uri);
-    WR_TRY(wr_parquet_write(t->lake->engine, batch, path, NULL, pf, err));
-    wr_code rc = wr_store_publish(t->lake->store, uri, path, err);
-    if (rc != WR_OK) wr_store_discard(path);
-    return rc;
-}
-
-static wr_code write_file(wr_table *t, const wr_batch *batch, wr_ice_file **ret_file, wr_err *err) {
-    WR_AUTO char *uri = NULL;
-    WR_CLEANUP(wr_parquet_file_clear) wr_parquet_file pf = {0};
-    WR_TRY(wr_table_new_data_uri(t, &uri, err));
-    wr_ice_file *f = wr_ice_file_new(WR_ICE_DATA, uri);
-    wr_code rc = f && (f->format = wr_strdup("PARQUET")) ? WR_OK : wr_nomem(err, "file entry", 256);
-    if (rc == WR_OK) rc = write_announced(t, batch, uri, &pf, err);
-    if (rc != WR_OK) return wr_ice_file_free(f), wr_err_in(err, "writing a data file of %s.%s", t->ns, t->name);
-    f->records = pf.rows, f->bytes = pf.bytes;
-    f->stats = WR_STEAL(pf.cols), f->nstats = pf.ncols;
-    *ret_file = f;
-    return WR_OK;
-}
-
-wr_code wr_table_write_rows(wr_table *t, const wr_key_plan *plan, wr_batch *batch, const wr_key *keys,
-                            const char *run_path, wr_sealed *ret, wr_err *err) {
-    uint32_t rows = wr_batch_rows(batch), live = wr_batch_live_rows(batch), n = 0;
-    wr_sealed s = {0};
-    WR_TRY(write_file(t, batch, &s.file, err));
-    WR_AUTO wr_run_entry *entries = wr_malloc((size_t)live * sizeof *entries);
-    if (!entries) return wr_ice_file_free(s.file), wr_nomem(err, "index run", (size_t)live * sizeof *entries);
-    for (uint32_t i = 0; i < rows; i++)
-        if (!wr_batch_dead(batch, i)) entries[n] = (wr_run_entry){keys[i], 0, n}, n++;
-    const char *paths[1] = {s.file->path};
-    wr_code rc = wr_run_build(plan, entries, n, paths, 1, run_path, &s.run, err);
-    if (rc != WR_OK) return wr_ice_file_free(s.file), rc;
-    *ret = s;
-    return WR_OK;
-}
-
 wr_code wr_table_flush(wr_table *t, wr_err *err) {
     if (!t->batch) return WR_OK;
     if (!wr_batch_live_rows(t->batch)) return wr_table_drop_batch(t), WR_OK;
-    wr_sealed s;
-    uint32_t no;
+    WR_CLEANUP(wr_pack_clear) wr_pack pack = {0};
     WR_AUTO char *run_path = wr_index_run_path(t->index);
     if (!run_path) return wr_nomem(err, "index run path", 64);
-    WR_TRY(wr_index_reserve(t->index, err));
-    WR_TRY(wr_table_write_rows(t, t->plan, t->batch, wr_pending_keys(t->pending), run_path, &s, err));
-    wr_code rc = wr_table_add_file(t, s.file, false, &no, err);
-    if (rc != WR_OK) return wr_ice_file_free(s.file), wr_run_free(s.run, true), rc;
-    wr_run_bind(s.run, 0, no);
-    wr_index_add(t->index, s.run);
-    t->files[no].fresh = true;
+    WR_TRY(wr_table_write_rows(t, t->plan, &t->how, WR_WRITE_EXACT, t->batch, wr_pending_keys(t->pending), run_path, &pack, err));
+    WR_TRY(wr_table_take_pack(t, &pack, WR_ORIGIN_CHANGES, err));
     wr_fresh_flushed(t);
     wr_table_drop_batch(t);
-    t->touched = true;
     return WR_OK;
 }
 

@@ -36,6 +36,20 @@ typedef struct wr_fresh {
     bool unread;
 } wr_fresh;
 
+/* Files that were written together, with one index run over them; owned. */
+typedef struct wr_pack {
+    wr_ice_file **files;
+    uint32_t n;
+    wr_run *run;
+} wr_pack;
+
+/* How rows become partitions: a spec over a schema. Both pinned. */
+typedef struct wr_spread {
+    wr_spec *spec;
+    wr_schema *schema; /* of the rows; columns behind it (row lineage) may follow */
+    int *cols;         /* [spec->n] where the source columns are among them, -1 = void */
+} wr_spread;
+
 struct wr_table {
     wr_lake *lake;
     uint32_t id;
@@ -43,6 +57,8 @@ struct wr_table {
     wr_ice_table *ice; /* as the catalog has it */
     wr_schema *schema; /* of the rows it takes now */
     wr_key_plan *plan;
+    wr_spread how;         /* partitions of the files that are written (partition.h) */
+    bool spec_dirty;       /* its spec is not the table's default one yet */
     bool opened; /* files and index are loaded */
     uint64_t held; /* queue offset that it had when the lake was opened: what it holds is not applied again */
 
@@ -69,7 +85,7 @@ struct wr_table {
     bool load_dirty; /* info changed */
     char *load_info;
     pthread_mutex_t load_lock; /* guards sealed, nsealed, and opening for writers */
-    wr_sealed *sealed;
+    wr_pack *sealed;
     uint32_t nsealed, sealed_cap;
 
     uint64_t anomalies, inserts, updates, deletes;
@@ -99,6 +115,7 @@ struct wr_lake {
     char *pipeline, *warehouse, *index_dir;
     char *writer; /* this home's uuid, in tables of a REST catalog; NULL = a catalog of our own */
     int format_version;
+    wr_layouts *layouts;
     bool show_loads;
     uint64_t file_bytes, pending_bytes;
     int snapshots_min, snapshots_max;
@@ -146,10 +163,7 @@ wr_code wr_table_kill_all(wr_table *t, uint32_t no, const roaring_bitmap_t *rows
 static inline bool wr_file_dead(const wr_data_file *f, uint32_t row) {
     return f->bits && f->bits[row / 64] >> (row % 64) & 1;
 }
-/* A data file of the batch's live rows, and its run (persisted at run_path): keys[i] belongs to the batch's
- * row i. @thread any */
-wr_code wr_table_write_rows(wr_table *t, const wr_key_plan *plan, wr_batch *batch, const wr_key *keys,
-                            const char *run_path, wr_sealed *ret, wr_err *err);
+void wr_table_give_back(wr_table *t, uint32_t no); /* takes a file that was just added out again; it is the caller's */
 char *wr_table_index_dir(const wr_table *t); /* owned; NULL = no memory */
 
 /* witness.c */
@@ -168,9 +182,6 @@ wr_code wr_table_open_files(wr_table *t, wr_err *err); /* loads live files, dele
 /* An index of all live files under this schema: from runs on disk that fit, the rest from the files' key columns. */
 wr_code wr_table_build_index(wr_table *t, const wr_schema *schema, const wr_key_plan *plan, wr_index **ret_index,
                              wr_err *err);
-
-/* Where a new data file of the table goes, both owned. @thread any */
-wr_code wr_table_new_data_uri(const wr_table *t, char **ret_uri, wr_err *err);
 
 /* govern.c */
 typedef struct wr_job wr_job;

@@ -63,7 +63,7 @@ char *wr_upkeep_print(const wr_upkeep *u) {
 
 void wr_upkeep_add(wr_upkeep *u, const wr_upkeep_action *a) {
     if (!strcmp(a->what, "merge")) u->merges++;
-    else if (!strcmp(a->what, "rewrite")) u->rewrites++;
+    else if (!strcmp(a->what, "rewrite") || !strcmp(a->what, "spread")) u->rewrites++;
     else u->expiries++;
     if (u->n == WR_UPKEEP_ACTIONS) memmove(u->last, u->last + 1, (size_t)--u->n * sizeof *u->last);
     u->last[u->n++] = *a;

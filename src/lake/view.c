@@ -1,8 +1,9 @@
 /* Reading a catalog that somebody else writes. */
 #include <roaring/roaring.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "iceberg/ice.h"
+#include "partition.h"
 #include "policy.h"
 #include "upkeep.h"
 #include "weir/base/map.h"
@@ -153,21 +154,55 @@ static wr_code fill_upkeep(const wr_ice_table *ice, wr_upkeep **ret, wr_table_he
     return wr_ice_metadata_bytes(ice, &h->metadata_bytes, err);
 }
 
-static wr_code judge_files(const file_set *s, wr_table_health *h, wr_err *err) {
+/* ------------------------------------------------------------------ partitions */
+static void copy_text(char *to, size_t n, const wr_buf *b) { snprintf(to, n, "%.*s", (int)b->n, (const char *)b->p); }
+
+/* files: by group. */
+static wr_code judge_partitions(const wr_spec *spec, const wr_schema *schema, const file_set *s, const wr_policy_file *files, const uint32_t *at, uint32_t n, wr_partition_health *h, wr_err *err) {
+    WR_AUTO_BUF wr_buf text = WR_BUF_INIT;
+    WR_TRY(wr_spec_print(spec, schema, &text, err));
+    copy_text(h->spec, sizeof h->spec, &text);
+    for (uint32_t from = 0, end; from < n; from = end) {
+        uint64_t bytes = 0;
+        for (end = from; end < n && files[end].group == files[from].group; end++) bytes += files[end].bytes;
+        if (files[from].old) {
+            h->other_files += end - from;
+            continue;
+        }
+        bool most = end - from > h->files_most, largest = bytes > h->bytes_most;
+        h->partitions++;
+        if (!most && !largest) continue;
+        wr_buf_clear(&text);
+        WR_TRY(wr_spec_text(spec, wr_ice_file_tuple(s->files[at[files[from].no]]), &text, err));
+        if (most) h->files_most = end - from, copy_text(h->most, sizeof h->most, &text);
+        if (largest) h->bytes_most = bytes, copy_text(h->largest, sizeof h->largest, &text);
+    }
+    return WR_OK;
+}
+
+static wr_code judge_files(const wr_ice_table *ice, const file_set *s, const wr_schema *schema, wr_table_health *h, wr_err *err) {
+    WR_CLEANUP(wr_tuples_clear) wr_tuples groups = {0};
+    WR_CLEANUP(wr_specs_clear) wr_specs specs = {0};
+    WR_AUTO uint32_t *at = wr_calloc((size_t)s->n + 1, sizeof *at);
     WR_AUTO wr_policy_file *files = wr_calloc((size_t)s->n + 1, sizeof *files);
     wr_policy p = wr_policy_of(WR_TARGET_FILE_BYTES, WR_COMPACT_FILES, h->upkeep);
     wr_choice choice;
     uint32_t n = 0;
-    if (!files) return wr_nomem(err, "file list", (size_t)s->n * sizeof *files);
+    if (!files || !at) return wr_nomem(err, "file list", (size_t)s->n * sizeof *files);
     for (int i = 0; i < s->n; i++) {
         const wr_ice_file *f = s->files[i];
+        at[n] = (uint32_t)i;
         if (f->content != WR_ICE_DATA) continue;
-        files[n] = (wr_policy_file){.no = n, .bytes = f->bytes, .records = f->records, .dead = s->dead[i] ? roaring_bitmap_get_cardinality(s->dead[i]) : 0};
+        files[n] = (wr_policy_file){.no = n, .bytes = f->bytes, .records = f->records, .dead = s->dead[i] ? roaring_bitmap_get_cardinality(s->dead[i]) : 0, .old = f->spec_id != wr_ice_default_spec(ice)};
+        WR_TRY(wr_tuples_of_file(&groups, f, &files[n].group, err));
         h->files_at[wr_policy_level(&p, &files[n++])]++;
     }
+    if (groups.n > 1) qsort(files, n, sizeof *files, wr_policy_by_group);
     wr_policy_choose(&p, files, n, &choice);
     if (choice.work != WR_WORK_NONE && !h->loading) memcpy(h->due, choice.why, sizeof h->due);
-    return WR_OK;
+    WR_TRY(wr_ice_specs(ice, &specs, err));
+    const wr_spec *spec = wr_specs_find(&specs, wr_ice_default_spec(ice));
+    return spec && !spec->why_not ? judge_partitions(spec, schema, s, files, at, n, &h->partition, err) : WR_OK;
 }
 
 /* ------------------------------------------------------------------ tables */
@@ -205,7 +240,7 @@ static wr_code read_table(wr_lake_view *v, const wr_ice_table *ice, const char *
     WR_CLEANUP(file_set_clear) file_set files = {.v = v};
     WR_TRY(wr_ice_live_files(ice, head, &files.files, &files.n, err));
     WR_TRY(fill_files(&files, t, h, err));
-    return judge_files(&files, h, err);
+    return judge_files(ice, &files, t->schema, h, err);
 }
 
 /* "binlog.000012:4711 gtid ..." as a commit wrote it (wr_pos_print). */

@@ -39,7 +39,7 @@ static wr_code open_lake(workshop *w, const wr_pipeline_options *o, wr_err *err)
     WR_TRY(wr_state_open(state, &w->state, err));
     WR_TRY(wr_engine_open(NULL, &w->engine, err));
     WR_TRY(wr_pipeline_store(o, &w->store, err));
-    wr_lake_options lo = {.store = w->store, .rest = o->rest, .pipeline = o->name, .catalog_path = catalog, .warehouse = warehouse, .index_dir = index, .format_version = o->format_version};
+    wr_lake_options lo = {.store = w->store, .rest = o->rest, .pipeline = o->name, .catalog_path = catalog, .warehouse = warehouse, .index_dir = index, .format_version = o->format_version, .layout = o->layout, .nlayout = o->nlayout};
     return wr_lake_open(&lo, w->state, w->engine, &w->lake, err);
 }
 

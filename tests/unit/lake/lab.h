@@ -9,6 +9,7 @@ typedef struct lab {
     wr_lake *lake;
     int version;
     uint64_t file_bytes, pending_bytes, offset;
+    const wr_layout_rule *layout; /* one rule, NULL = none */
 } lab;
 
 static const wr_rest_options *lab_rest; /* where the tables are, if not in catalog.db */
@@ -28,6 +29,8 @@ static inline wr_code lab_try_open(lab *l, wr_err *err) {
                          .warehouse = warehouse,
                          .index_dir = index,
                          .format_version = l->version,
+                         .layout = l->layout,
+                         .nlayout = l->layout != NULL,
                          .file_bytes = l->file_bytes,
                          .pending_bytes = l->pending_bytes};
     return wr_lake_open(&o, l->state, l->engine, &l->lake, err);

@@ -39,7 +39,7 @@ typedef struct mem {
     wr_rewrite *job;
     wr_choice choice;
     bool ran;
-    uint64_t takes, lost, reopened, splits, vanished;
+    uint64_t takes, lost, reopened, splits, scattered, vanished;
 } mem;
 
 static mem_file *mem_find(mem *m, const char *path) { return &m->files[atoi(path + 1)]; }
@@ -86,6 +86,7 @@ static void mem_open(mem *m) {
     pthread_mutex_init(&t->load_lock, NULL);
     assert_ok(wr_table_set_schema(t, m->schema, err));
     assert_ok(wr_ice_new(NULL, "db", "t", in_dir("t"), 2, m->schema, &t->ice, err));
+    assert_ok(wr_table_settle_spec(t, m->schema, WR_SPEC_CREATE, err));
     t->pending = wr_pending_new(), t->by_path = wr_map_new(), t->opened = true;
     assert_ok(wr_index_new(t->plan, in_dir("index"), &t->index, err));
 }
@@ -231,6 +232,30 @@ static void mem_run(mem *m) {
     m->ran = true;
 }
 
+/* The same with rows thrown over several files, as partitions are. */
+static void mem_run_scattered(mem *m) {
+    wr_rewrite *j = m->job;
+    uint64_t rank = 0;
+    int first = m->nfiles, n = 1 + w_below(&m->w, 5);
+    assert_ok(wr_remap_scatter(&j->map, err));
+    for (int k = 0; k < n; k++) mem_new_file(m);
+    for (int i = 0; i < j->nin; i++) {
+        int from = (int)(mem_find(m, j->in[i].uri) - m->files);
+        for (int r = 0; r < m->files[from].n; r++) {
+            if (j->map.in[i].dead && roaring_bitmap_contains(j->map.in[i].dead, (uint32_t)r)) continue;
+            int k = w_below(&m->w, n);
+            mem_file *to = &m->files[first + k];
+            j->map.to[rank++] = (uint64_t)k << 32 | (uint32_t)to->n;
+            to->row[to->n++] = m->files[from].row[r];
+        }
+    }
+    assert_int_equal(rank, j->map.live);
+    j->out = wr_calloc((size_t)n + 1, sizeof *j->out);
+    for (; j->nout < n; j->nout++) j->out[j->nout] = mem_seal(m, &m->files[first + j->nout]);
+    m->scattered++;
+    m->ran = true;
+}
+
 static void mem_overtake(mem *m) {
     wr_table *t = m->t;
     if (w_below(&m->w, 2)) { /* TRUNCATE */
@@ -247,7 +272,7 @@ static void mem_overtake(mem *m) {
 
 static void mem_finish(mem *m) {
     wr_rewrite *j = m->job;
-    if (!m->ran) mem_run(m);
+    if (!m->ran) w_below(&m->w, 2) ? mem_run(m) : mem_run_scattered(m);
     if (w_below(&m->w, 20) == 0) mem_overtake(m);
     if (w_below(&m->w, 4)) mem_commit(m);
     bool fits = wr_compact_fits(m->t, j) && w_below(&m->w, 20); /* or the job has failed */
@@ -264,7 +289,7 @@ static void mem_interleaving(mem *m) {
     if (w_below(&m->w, 4)) mem_commit(m);
     if (!mem_begin(m)) return;
     mem_change(m, 8);
-    if (w_below(&m->w, 2)) mem_run(m);
+    if (w_below(&m->w, 2)) w_below(&m->w, 2) ? mem_run(m) : mem_run_scattered(m);
     mem_change(m, 30);
     mem_finish(m);
     mem_change(m, 4);
@@ -283,9 +308,9 @@ static void deletes_survive_any_interleaving_with_a_rewrite_in_memory(void **st)
     mem_open(m);
     mem_commit(m);
     for (uint64_t i = 0; i < n; i++) mem_interleaving(m);
-    print_message("%llu interleavings in memory, seed %llu: %llu results taken (%llu of several files, %llu inputs had left), %llu thrown away, %llu times opened anew\n", (unsigned long long)n,
-                  (unsigned long long)seed, (unsigned long long)m->takes, (unsigned long long)m->splits, (unsigned long long)m->vanished, (unsigned long long)m->lost, (unsigned long long)m->reopened);
-    assert_true(n < 1000 || (m->takes > n / 2 && m->lost && m->reopened && m->splits && m->vanished));
+    print_message("%llu interleavings in memory, seed %llu: %llu results taken (%llu of several files, %llu scattered, %llu inputs had left), %llu thrown away, %llu times opened anew\n", (unsigned long long)n,
+                  (unsigned long long)seed, (unsigned long long)m->takes, (unsigned long long)m->splits, (unsigned long long)m->scattered, (unsigned long long)m->vanished, (unsigned long long)m->lost, (unsigned long long)m->reopened);
+    assert_true(n < 1000 || (m->takes > n / 2 && m->lost && m->reopened && m->splits && m->scattered && m->vanished));
     mem_reopen(m);
     wr_table_free(m->t);
     for (int i = 0; i < m->nkept; i++)
@@ -301,7 +326,7 @@ typedef struct real {
     wr_table *t;
     model now, committed;
     bool failed;
-    uint64_t takes, lost, reopened, splits;
+    uint64_t takes, lost, reopened, splits, scattered;
 } real;
 
 #define REAL(r, expr)                                                                                                                                          \
@@ -310,7 +335,12 @@ typedef struct real {
         if (!(r)->failed && (expr) != WR_OK) (r)->failed = true;                                                                                               \
     } while (0)
 
+/* What the table's layout may be; it changes when the lake is opened anew. */
+static wr_term terms[][2] = {{{WR_TERM_BUCKET, 3, (char *)"id"}}, {{WR_TERM_TRUNCATE, 2, (char *)"name"}}, {{WR_TERM_BUCKET, 2, (char *)"id"}, {WR_TERM_TRUNCATE, 2, (char *)"name"}}, {{WR_TERM_IDENTITY, 0, (char *)"name"}}};
+static wr_layout_rule layouts[] = {{(char *)".*", terms[0], 1}, {(char *)".*", terms[1], 1}, {(char *)".*", terms[2], 2}, {(char *)".*", terms[3], 1}, {(char *)".*", terms[0], 0}};
+
 static void real_open(real *r) {
+    if (w_below(&r->w, 2)) r->l.layout = w_below(&r->w, 4) ? &layouts[w_below(&r->w, 5)] : NULL;
     lab_open(&r->l);
     r->l.lake->target_file_bytes = 6000, r->l.lake->compact_bytes = 6000;
     r->l.lake->snapshots_min = 20, r->l.lake->snapshots_max = 40;
@@ -366,13 +396,25 @@ static void real_change(real *r, int most) {
     }
 }
 
-typedef struct real_seen { const real *r; const wr_data_file *f; int rows; } real_seen;
+typedef struct real_seen { const real *r; const wr_data_file *f; const wr_spec *spec; int rows; } real_seen;
+
+/* A file's partition is that of all its rows, the deleted ones too. */
+static wr_code real_check_partition(const real_seen *s, const wr_value *v, wr_err *err) {
+    WR_AUTO_BUF wr_buf tuple = WR_BUF_INIT;
+    int cols[4];
+    for (int i = 0; i < s->spec->n; i++) cols[i] = wr_schema_find_id(wr_table_schema(s->r->t), s->spec->fields[i].source_id);
+    WR_TRY(wr_spec_tuple(s->spec, cols, v, &tuple, err));
+    if (!wr_slice_eq(wr_buf_view(&tuple), wr_ice_file_tuple(s->f->ice))) fail_msg("seed %llu: %s has row %lld of another partition", (unsigned long long)s->r->w.seed, s->f->ice->path, (long long)v[0].i64);
+    return WR_OK;
+}
+
 static wr_code real_see(void *ctx, uint64_t pos, wr_slice row, wr_err *err) {
     real_seen *s = ctx;
-    if (wr_file_dead(s->f, (uint32_t)pos)) return WR_OK;
     wr_value v[4];
     char want[24];
     WR_TRY(wr_row_read(wr_table_schema(s->r->t), row, v, err));
+    WR_TRY(real_check_partition(s, v, err));
+    if (wr_file_dead(s->f, (uint32_t)pos)) return WR_OK;
     snprintf(want, sizeof want, "v%d", s->r->now.version[v[0].i64]);
     if (v[1].s.n != strlen(want) || memcmp(v[1].s.p, want, v[1].s.n)) fail_msg("seed %llu: row %lld is %.*s, the model has %s", (unsigned long long)s->r->w.seed, (long long)v[0].i64, (int)v[1].s.n, (const char *)v[1].s.p, want);
     s->rows++;
@@ -382,12 +424,15 @@ static wr_code real_see(void *ctx, uint64_t pos, wr_slice row, wr_err *err) {
 /* Just after a commit: files and marks are all there is. */
 static void real_check(real *r) {
     real_seen s = {.r = r};
+    WR_CLEANUP(wr_specs_clear) wr_specs specs = {0};
     assert_ok(wr_table_open_files(r->t, err));
+    assert_ok(wr_ice_specs(r->t->ice, &specs, err));
     for (uint32_t i = 0; i < r->t->nfiles; i++) {
         s.f = &r->t->files[i];
         WR_AUTO char *local = NULL;
         wr_parquet_read_options o = {.fill_initial = true};
         if (!s.f->ice) continue;
+        assert_non_null(s.spec = wr_specs_find(&specs, s.f->ice->spec_id));
         assert_ok(wr_uri_canonical(s.f->ice->path, &local, err));
         assert_ok(wr_parquet_read(r->l.engine, local, wr_table_schema(r->t), &o, real_see, &s, err));
     }
@@ -417,7 +462,7 @@ static void real_compaction(real *r) {
     real_job j = {.err = WR_ERR_INIT};
     pthread_t th;
     if (r->t->nfiles - r->t->nfree == 0) return;
-    assert_ok(wr_compact_choose(r->t, true, &c, err));
+    assert_ok(wr_compact_choose(r->t, w_below(&r->w, 2), &c, err));
     if (c.work == WR_WORK_NONE || wr_compact_begin(r->t, &c, &j.rw, &j.err) != WR_OK) return;
     if (w_below(&r->w, 3) == 0) j.rw->group_bytes = 1 + (uint64_t)w_below(&r->w, 2500), j.rw->output_bytes = 500; /* several files */
     bool beside = w_below(&r->w, 2);
@@ -429,7 +474,7 @@ static void real_compaction(real *r) {
     if (!r->failed) real_change(r, 6);
     if (!r->failed && w_below(&r->w, 3)) real_commit(r); /* taken with other changes, or right after a commit */
     bool fits = !r->failed && j.rc == WR_OK && wr_compact_fits(r->t, j.rw);
-    r->splits += fits && j.rw->nout > 1;
+    r->splits += fits && j.rw->nout > 1, r->scattered += fits && j.rw->scattered;
     if (fits) REAL(r, wr_compact_take(r->t, j.rw, &c, 1, err));
     wr_rewrite_free(j.rw);
     r->takes += fits, r->lost += !fits;
@@ -477,9 +522,9 @@ static void deletes_survive_any_interleaving_with_a_rewrite_of_files(void **st) 
         lab_commit(&r->l);
         lab_close(&r->l), real_open(r);
         for (uint64_t i = 0; i < n / 2 + 1; i++) real_interleaving(r);
-        print_message("%llu interleavings of files, format %d, seed %llu: %llu results taken (%llu of several files), %llu thrown away, %llu times opened anew\n", (unsigned long long)n / 2 + 1, version,
-                      (unsigned long long)seed, (unsigned long long)r->takes, (unsigned long long)r->splits, (unsigned long long)r->lost, (unsigned long long)r->reopened);
-        assert_true(n < 100 || (r->takes > n / 4 && r->reopened && r->lost));
+        print_message("%llu interleavings of files, format %d, seed %llu: %llu results taken (%llu of several files, %llu scattered), %llu thrown away, %llu times opened anew\n", (unsigned long long)n / 2 + 1, version,
+                      (unsigned long long)seed, (unsigned long long)r->takes, (unsigned long long)r->splits, (unsigned long long)r->scattered, (unsigned long long)r->lost, (unsigned long long)r->reopened);
+        assert_true(n < 100 || (r->takes > n / 4 && r->reopened && r->lost && r->scattered));
         lab_close(&r->l);
         dir[home] = 0;
         free(r);

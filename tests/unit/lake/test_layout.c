@@ -58,7 +58,7 @@ static const struct {
     const char *takes; /* letters of transforms: identity, bucket, truncate, year, month, day, hour */
 } types[] = {
     {{.kind = WR_BOOL}, "i"},         {{.kind = WR_INT}, "ibt"},     {{.kind = WR_LONG}, "ibt"},
-    {{.kind = WR_FLOAT}, "i"},        {{.kind = WR_DOUBLE}, "i"},    {{.kind = WR_DECIMAL, .precision = 9, .scale = 2}, "ibt"},
+    {{.kind = WR_FLOAT}, "i"},        {{.kind = WR_DOUBLE}, ""},    {{.kind = WR_DECIMAL, .precision = 9, .scale = 2}, "ibt"},
     {{.kind = WR_DATE}, "ibymd"},     {{.kind = WR_TIMESTAMP}, "ibymdh"}, {{.kind = WR_TIMESTAMPTZ}, "ibymdh"},
     {{.kind = WR_STRING}, "ibt"},     {{.kind = WR_BINARY}, "ibt"},  {{.kind = WR_FLOATS}, ""},
 };

@@ -166,6 +166,38 @@ static void all_of_it_is_rewritten_once(void **st) {
     assert_int_equal(choose(p, &one, 1).work, WR_WORK_NONE); /* would only be copied */
 }
 
+static void files_of_two_partitions_are_not_merged_and_due_ones_share_a_job(void **st) {
+    wr_policy p = {.target_bytes = 128 * MB, .job_bytes = 256 * MB, .files = 8, .amplification = 1};
+    wr_policy_file f[64];
+    for (uint32_t i = 0; i < 64; i++) f[i] = (wr_policy_file){.no = 63 - i, .bytes = 100, .records = 10, .group = i / 7};
+    assert_int_equal(choose(p, f, 63).work, WR_WORK_NONE); /* seven of each */
+    for (uint32_t i = 0; i < 64; i++) f[i].group = i / 8;
+    wr_choice c = choose(p, f, 64);
+    assert_true(c.work == WR_WORK_MERGE && c.n == 64 && strstr(c.why, "7 more partitions"));
+    for (int i = 0; i < c.n; i++) assert_int_equal(c.no[i], 63 - i); /* partition by partition */
+    for (uint32_t i = 0; i < 64; i++) f[i].bytes = 60 * MB, f[i].group = i / 32;
+    c = choose(p, f, 64);
+    assert_true(c.work == WR_WORK_MERGE && c.n == 4 && c.no[3] == 60); /* the second one waits for room */
+    p.all = true;
+    f[0] = (wr_policy_file){.no = 0, .bytes = 1, .records = 1, .group = 1}, f[1] = (wr_policy_file){.no = 1, .bytes = 1, .records = 1, .group = 2};
+    assert_int_equal(choose(p, f, 2).work, WR_WORK_NONE); /* each alone */
+}
+
+static void files_of_another_spec_are_spread_when_nothing_else_is_due(void **st) {
+    wr_policy p = {.target_bytes = 128 * MB, .job_bytes = 256 * MB, .files = 8, .amplification = 1};
+    wr_policy_file f[20];
+    for (uint32_t i = 0; i < 20; i++) f[i] = (wr_policy_file){.no = i, .bytes = i < 10 ? 20 * MB : 100, .records = 1000, .dead = 900, .group = i >= 10, .old = i < 10};
+    assert_int_equal(choose(p, f, 20).work, WR_WORK_MERGE);
+    wr_choice c = choose(p, f, 10); /* neither merged nor rewritten into what is old */
+    assert_true(c.work == WR_WORK_SPREAD && c.n == 3 && c.bytes <= p.job_bytes / WR_SPREAD_PART && strstr(c.why, "10 files"));
+    f[0].bytes = 300 * MB;
+    assert_int_equal(choose(p, f, 10).n, 1);
+    for (uint32_t i = 0; i < 10; i++) f[i].bytes = 1000, f[i].records = WR_POLICY_ROWS / 3;
+    assert_int_equal(choose(p, f, 10).n, 3);
+    p.all = true;
+    assert_int_equal(choose(p, f, 10).work, WR_WORK_SPREAD);
+}
+
 static void outputs_of_a_job_are_of_one_size(void **st) {
     wr_policy p = {.target_bytes = 128 * MB};
     assert_true(wr_policy_output_bytes(&p, 100 * MB) > 128 * MB); /* one file */
@@ -181,6 +213,8 @@ int main(void) {
         cmocka_unit_test(a_file_with_many_dead_rows_is_worth_it_and_a_huge_one_with_few_is_not),
         cmocka_unit_test(small_files_are_merged_once_they_make_one_of_the_next_size),
         cmocka_unit_test(all_of_it_is_rewritten_once),
+        cmocka_unit_test(files_of_two_partitions_are_not_merged_and_due_ones_share_a_job),
+        cmocka_unit_test(files_of_another_spec_are_spread_when_nothing_else_is_due),
         cmocka_unit_test(outputs_of_a_job_are_of_one_size),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

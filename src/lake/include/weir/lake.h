@@ -15,6 +15,7 @@
 #include "weir/base/buf.h"
 #include "weir/base/err.h"
 #include "weir/engine.h"
+#include "weir/layout.h"
 #include "weir/model.h"
 #include "weir/state.h"
 #include "weir/store.h"
@@ -62,6 +63,7 @@ typedef struct wr_lake_options { /* zero means default */
     const wr_rest_options *rest; /* the catalog, NULL = the SQLite file, which otherwise holds the pipeline's progress alone */
     const char *index_dir;     /* key index runs: a cache */
     int format_version;        /* 3 (default) or 2; per table at creation */
+    const wr_layout_rule *layout; int nlayout; /* borrowed until close */
     bool show_loads;           /* a table whose main never had content shows what its load has so far */
     uint64_t file_bytes;       /* a pending batch above this size (memory) is written out before the commit: 48 MiB */
     uint64_t pending_bytes;    /* the same over all tables together: 96 MiB, largest first */
@@ -179,7 +181,7 @@ wr_code wr_lake_read_back(wr_engine *e, wr_store *store, const wr_addition *a, b
 /* What the lake did to keep a table small and quick. Kept in the table, so that anybody can look at it. */
 typedef struct wr_upkeep_action {
     int64_t at_us;
-    char what[12];           /* "merge": small files; "rewrite": much was deleted; "expire": old snapshots, files_in went with them */
+    char what[12];           /* "merge": small files; "rewrite": much was deleted; "spread": of another partition spec; "expire": old snapshots, files_in went with them */
     char why[96];
     uint64_t files_in, files_out, bytes_in, bytes_out, rows_dropped, snapshots, ms;
 } wr_upkeep_action;
@@ -194,6 +196,14 @@ typedef struct wr_upkeep {
     int n;
 } wr_upkeep;
 
+/* Partitions of the table's present spec, by their data files; a view's only. */
+typedef struct wr_partition_health {
+    char spec[256];          /* "month(created_at), bucket(16, id)"; "" = not partitioned */
+    uint64_t partitions, files_most, bytes_most;
+    char most[160], largest[160]; /* the one with most files; with most bytes: "created_at_month=2026-11, id_bucket=3" */
+    uint64_t other_files;    /* of other specs: compaction spreads them */
+} wr_partition_health;
+
 typedef struct wr_table_health {
     const char *ns, *name;
     int format_version;
@@ -203,6 +213,7 @@ typedef struct wr_table_health {
     uint64_t compactions, compacted_bytes; /* since open: jobs, and what they wrote */
     const wr_upkeep *upkeep;     /* the table's, or until the view is closed */
     uint64_t files_at[WR_FILE_LEVELS];
+    wr_partition_health partition;
     uint64_t manifest_merges;    /* among the snapshots that are there: commits that merged manifests; a view's only */
     uint64_t metadata_bytes;     /* of the newest metadata.json; a view's only */
     char due[96];                /* what compaction would do next and why, "" = nothing; a view's only */

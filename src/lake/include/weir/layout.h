@@ -3,6 +3,7 @@
 #ifndef WEIR_LAYOUT_H
 #define WEIR_LAYOUT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include "weir/base/err.h"
 #include "weir/model.h"
@@ -17,13 +18,15 @@ typedef struct wr_term {
 
 typedef struct wr_layout_rule {
     char *match;          /* anchored expression on namespace.table */
-    wr_term *partition;   /* none: such tables are not partitioned */
+    wr_term *partition;   /* NULL: not said, so tables stay as they are; npartition 0: they are not partitioned */
     int npartition;
 } wr_layout_rule;
 
 /* "month(created_at)", "bucket(16, id)", "truncate(4, name)", "country" or "identity(country)". The column is the caller's to free. WR_E_CONFIG says what is wrong. */
 wr_code wr_term_parse(const char *text, wr_term *ret_term, wr_err *err);
 char *wr_term_print(const wr_term *t, char buf[256]); /* the same text, cut when long; returns buf */
+
+bool wr_term_takes(const wr_term *t, wr_type type);
 
 /* The rules, compiled. Rules are borrowed. WR_E_CONFIG names the key. @thread any */
 typedef struct wr_layouts wr_layouts;
@@ -33,5 +36,7 @@ void wr_layouts_free(wr_layouts *l);
 const wr_layout_rule *wr_layouts_find(const wr_layouts *l, const char *ns, const char *name);
 /* Whether rows of this schema can be laid out as the rule of the table says: WR_E_CONFIG names key, table, column and type, with the way out. */
 wr_code wr_layouts_check(const wr_layouts *l, const char *ns, const char *name, const wr_schema *schema, wr_err *err);
+/* The same of one term of a rule. */
+wr_code wr_layouts_check_term(const wr_layouts *l, const wr_layout_rule *rule, int term, const char *ns, const char *name, const wr_schema *schema, wr_err *err);
 
 #endif
