@@ -336,7 +336,7 @@ typedef struct real {
     } while (0)
 
 /* What the table's layout may be; it changes when the lake is opened anew. */
-static wr_term terms[][2] = {{{WR_TERM_BUCKET, 3, (char *)"id"}}, {{WR_TERM_TRUNCATE, 2, (char *)"name"}}, {{WR_TERM_BUCKET, 2, (char *)"id"}, {WR_TERM_TRUNCATE, 2, (char *)"name"}}, {{WR_TERM_IDENTITY, 0, (char *)"name"}}};
+static wr_term terms[][2] = {{{WR_TERM_BUCKET, 3, (char *)"id"}}, {{WR_TERM_TRUNCATE, 2, (char *)"name"}}, {{WR_TERM_BUCKET, 2, (char *)"id"}, {WR_TERM_TRUNCATE, 2, (char *)"name"}}, {{WR_TERM_BUCKET, 3, (char *)"name"}}};
 static wr_layout_rule layouts[] = {{(char *)".*", terms[0], 1}, {(char *)".*", terms[1], 1}, {(char *)".*", terms[2], 2}, {(char *)".*", terms[3], 1}, {(char *)".*", terms[0], 0}};
 
 static void real_open(real *r) {
@@ -462,7 +462,8 @@ static void real_compaction(real *r) {
     real_job j = {.err = WR_ERR_INIT};
     pthread_t th;
     if (r->t->nfiles - r->t->nfree == 0) return;
-    assert_ok(wr_compact_choose(r->t, w_below(&r->w, 2), &c, err));
+    if (w_below(&r->w, 2)) assert_ok(wr_compact_choose(r->t, false, &c, err));
+    if (c.work == WR_WORK_NONE) assert_ok(wr_compact_choose(r->t, true, &c, err));
     if (c.work == WR_WORK_NONE || wr_compact_begin(r->t, &c, &j.rw, &j.err) != WR_OK) return;
     if (w_below(&r->w, 3) == 0) j.rw->group_bytes = 1 + (uint64_t)w_below(&r->w, 2500), j.rw->output_bytes = 500; /* several files */
     bool beside = w_below(&r->w, 2);
