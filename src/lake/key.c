@@ -112,13 +112,14 @@ static wr_code hashed_key(const wr_key_plan *p, const wr_slice *part, const bool
     for (int k = 0; k < p->nkey; k++) need += 5 + part[k].n;
     uint8_t *b = need <= sizeof small ? small : wr_malloc(need);
     if (!b) return wr_nomem(err, "key", need);
+    b[0] = 0;
     for (int k = 0; k < p->nkey; k++) {
         uint32_t n = (uint32_t)part[k].n;
         b[at++] = null[k];
         memcpy(b + at, &n, 4), at += 4;
         if (n) memcpy(b + at, part[k].p, n), at += n;
     }
-    wr_h128 h = wr_hash128(b, at); /* at is 5 or more: every key has a column */
+    wr_h128 h = wr_hash128(b, at);
     if (b != small) wr_free(b);
     *ret_key = (wr_key){h.hi, h.lo};
     return WR_OK;

@@ -142,6 +142,7 @@ void wr_layouts_free(wr_layouts *l) {
 }
 
 const wr_layout_rule *wr_layouts_find(const wr_layouts *l, const char *ns, const char *name) {
+    if (!strcmp(ns, "_weir")) return NULL;
     WR_AUTO char *full = l && l->n ? wr_asprintf("%s.%s", ns, name) : NULL;
     for (int i = 0; full && i < l->n; i++)
         if (!regexec(&l->re[i], full, 0, NULL, 0)) return &l->rules[i];

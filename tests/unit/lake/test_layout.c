@@ -50,6 +50,11 @@ static void the_first_rule_that_matches_the_whole_name_counts(void **state) {
     assert_null(wr_layouts_find(l, "myshop", "orders_12"));
     assert_null(wr_layouts_find(NULL, "shop", "orders_12"));
     wr_layouts_free(l);
+    const wr_layout_rule all[] = {{(char *)".*", &by_id, 1}};
+    assert_int_equal(wr_layouts_new(all, 1, &l, &err), WR_OK);
+    assert_ptr_equal(wr_layouts_find(l, "shop", "orders"), &all[0]);
+    assert_null(wr_layouts_find(l, "_weir", "dead_letter")); /* Weir's own */
+    wr_layouts_free(l);
 }
 
 /* One column of each type, and what the specification's table "Partition Transforms" lets each transform take. */

@@ -32,7 +32,7 @@ bool wr_term_takes(const wr_term *t, wr_type type);
 typedef struct wr_layouts wr_layouts;
 wr_code wr_layouts_new(const wr_layout_rule *rules, int n, wr_layouts **ret_layouts, wr_err *err);
 void wr_layouts_free(wr_layouts *l);
-/* The first rule that matches; NULL: none does. l may be NULL. */
+/* The first rule that matches; NULL: none does, or it is one of Weir's own tables (namespace _weir). l may be NULL. */
 const wr_layout_rule *wr_layouts_find(const wr_layouts *l, const char *ns, const char *name);
 /* Whether rows of this schema can be laid out as the rule of the table says: WR_E_CONFIG names key, table, column and type, with the way out. */
 wr_code wr_layouts_check(const wr_layouts *l, const char *ns, const char *name, const wr_schema *schema, wr_err *err);
