@@ -177,6 +177,8 @@ uint32_t wr_crc32(uint32_t crc, const void *p, size_t n) {
     return ~by_table(c, q, n, tab_ieee);
 }
 
+uint64_t wr_xxh64(const void *p, size_t n) { return XXH64(n ? p : "", n, 0); }
+
 uint64_t wr_hash64(const void *p, size_t n, uint64_t seed) { return XXH3_64bits_withSeed(n ? p : "", n, seed); }
 
 wr_h128 wr_hash128(const void *p, size_t n) {

@@ -299,6 +299,81 @@ wr_code wr_batch_append(wr_batch *b, wr_slice row, wr_err *err) {
     return WR_OK;
 }
 
+/* ------------------------------------------------------------------ rows of another batch */
+typedef struct place {
+    const wr_chunk *c;
+    uint32_t at;
+} place;
+
+#define PICK(type)                                                                                                     \
+    for (uint32_t i = 0; i < n; i++) ((type *)to->data)[i] = ((const type *)from[i].c->vecs[col].data)[from[i].at]
+
+static void pick_fixed(wr_vec *to, int col, const place *from, uint32_t n, uint32_t width) {
+    if (width == 8) PICK(uint64_t);
+    else if (width == 4) PICK(uint32_t);
+    else if (width == 1) PICK(uint8_t);
+    else
+        for (uint32_t i = 0; i < n; i++) memcpy(to->data + (size_t)i * 16, from[i].c->vecs[col].data + (size_t)from[i].at * 16, 16);
+}
+
+static wr_code pick_bytes(wr_batch *b, wr_chunk *c, int col, const place *from, uint32_t n, wr_err *err) {
+    for (uint32_t i = 0; i < n; i++) {
+        const wr_vec *v = &from[i].c->vecs[col];
+        uint32_t off = v->offs[from[i].at];
+        WR_TRY(heap_put(b, c, 0, i, v->heap + off, v->offs[from[i].at + 1] - off, err));
+    }
+    return WR_OK;
+}
+
+static wr_code pick_chunk(wr_batch *b, int col, const place *from, uint32_t n, wr_err *err) {
+    wr_chunk *c;
+    if (b->nchunks) chunk_seal(b, b->chunks[b->nchunks - 1]);
+    WR_TRY(chunk_add(b, &c, err));
+    if (c->cap < n) WR_TRY(chunk_resize(b, c, n, err));
+    wr_vec *v = &c->vecs[0];
+    if (b->widths[0]) pick_fixed(v, col, from, n, b->widths[0]);
+    else WR_TRY(pick_bytes(b, c, col, from, n, err));
+    for (uint32_t k = 0; k < n; k++) {
+        const wr_vec *o = &from[k].c->vecs[col];
+        if (!o->has_null || wr_bit(o->valid, from[k].at)) continue;
+        v->valid[k >> 6] &= ~(UINT64_C(1) << (k & 63));
+        v->has_null = true;
+    }
+    c->rows = n;
+    b->rows += n;
+    return WR_OK;
+}
+
+static wr_code pick_all(const wr_batch *b, int col, const uint32_t *rows, uint32_t n, place *from, wr_batch *out, wr_err *err) {
+    for (uint32_t at = 0, k; at < n; at += k) {
+        uint64_t heap = 0;
+        for (k = 0; k < WR_CHUNK_ROWS && at + k < n && heap < WR_CHUNK_HEAP_BYTES; k++) {
+            const wr_chunk *c = wr_batch_chunk(b, rows[at + k]);
+            place p = from[k] = (place){c, rows[at + k] - c->first};
+            if (!b->widths[col]) heap += c->vecs[col].offs[p.at + 1] - c->vecs[col].offs[p.at];
+        }
+        WR_TRY(pick_chunk(out, col, from, k, err));
+    }
+    return WR_OK;
+}
+
+wr_code wr_batch_pick(const wr_batch *b, int col, const uint32_t *rows, uint32_t n, wr_batch **ret_batch, wr_err *err) {
+    WR_AUTO place *from = wr_malloc(WR_CHUNK_ROWS * sizeof *from);
+    wr_column one = b->schema->cols[col];
+    wr_schema *s;
+    wr_batch *out;
+    if (!from) return wr_nomem(err, "batch", WR_CHUNK_ROWS * sizeof *from);
+    one.key_ord = 0;
+    WR_TRY(wr_schema_new(&one, 1, b->schema->version, &s, err));
+    wr_code rc = wr_batch_new(s, &out, err);
+    wr_schema_unref(s);
+    WR_TRY(rc);
+    rc = pick_all(b, col, rows, n, from, out, err);
+    if (rc != WR_OK) return wr_batch_free(out), rc;
+    *ret_batch = out;
+    return WR_OK;
+}
+
 /* ------------------------------------------------------------------ rows out */
 
 const wr_chunk *wr_batch_chunk(const wr_batch *b, uint32_t row) {

@@ -54,6 +54,9 @@ uint8_t wr_batch_width(wr_type t);
 /* The chunk that holds a row of the batch. */
 const wr_chunk *wr_batch_chunk(const wr_batch *b, uint32_t row);
 
+/* A new batch of one column of n rows of this one, in that order. */
+wr_code wr_batch_pick(const wr_batch *b, int col, const uint32_t *rows, uint32_t n, wr_batch **ret_batch, wr_err *err);
+
 static inline bool wr_bit(const uint64_t *bits, uint32_t i) { return bits[i >> 6] >> (i & 63) & 1; }
 
 #endif

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 #include <zstd.h>
+#include "bloom.h"
 #include "encode.h"
 #include "thrift.h"
 #include "weir/base/fault.h"
@@ -21,6 +22,7 @@
 #define PAGE_BYTES (256u << 10)     /* of values; what a page grows to before it is closed */
 #define OUT_BYTES (256u << 10)      /* written to the file at a time */
 #define GROUP_ROWS UINT64_C(122880) /* default rows of a row group */
+#define BLOOM_ROWS UINT64_C(2048)   /* of a row group that gets Bloom filters: reading the column of a smaller one is as cheap */
 
 /* parquet.thrift */
 enum {
@@ -51,6 +53,7 @@ enum { CODEC_ZSTD = 6 };
 typedef struct segment {
     uint64_t values, raw_bytes, bytes; /* sizes with page headers */
     uint64_t data_at, dict_at;         /* dict_at 0 = none */
+    uint64_t bloom_at, bloom_bytes;    /* 0 = none; until its group is written, bloom_at counts from the group's first filter */
     uint32_t data_pages;
     wr_range range; /* texts: borrowed from the batch until segment_own, then from `text` */
     uint8_t *text;
@@ -63,20 +66,24 @@ typedef struct group {
 
 typedef struct wr_parquet_writer {
     wr_schema *schema;
-    const wr_batch *b; /* under way */
+    const wr_batch *b; /* under way ... */
+    int from_col;      /* ... and where it has the column */
     char *path, *metadata;
     int fd, level;
     bool created;
     uint64_t at, rows;    /* bytes given to the file or in `out`; rows of all groups */
     uint64_t group_rows;
     bool *required; /* per column: no null in the file and none allowed */
+    bool *blooms;   /* per column: has Bloom filters */
     group *groups;
     uint32_t ngroups, groups_cap;
     segment *segs; /* ngroups * ncols, by group */
     ZSTD_CCtx *zstd;
     wr_dense *dense;
     wr_dict dict;
+    wr_bloom bloom;
     wr_buf out, packed, header;
+    wr_buf filters; /* of the group under way: they follow its columns */
     /* the page under way: `gap` free bytes for the levels, then the values */
     wr_buf page;
     size_t gap;
@@ -225,9 +232,9 @@ static wr_code dict_build(writer *w, int col, const group *g, bool *ret_good, wr
     if (!wr_dict_suits(t)) return WR_OK;
     if (!wr_dict_reset(&w->dict, g->rows)) return wr_nomem(err, "Parquet dictionary", g->rows * 2);
     for (uint32_t i = g->from; i < g->to; i++) {
-        wr_dense_of(w->b, w->b->chunks[i], col, w->dense);
+        wr_dense_of(w->b, w->b->chunks[i], w->from_col, w->dense);
         if (w->dense->n == 0) continue;
-        wr_dict_verdict v = wr_dict_add(&w->dict, t, w->b->widths[col], w->dense);
+        wr_dict_verdict v = wr_dict_add(&w->dict, t, w->b->widths[w->from_col], w->dense);
         if (v == WR_DICT_NOMEM) return wr_nomem(err, "Parquet dictionary", w->dict.plain.n);
         if (v == WR_DICT_POOR) return WR_OK;
     }
@@ -241,7 +248,7 @@ static wr_code chunk_put(writer *w, int col, segment *seg, wr_err *err) {
     const wr_dense *d = w->dense;
     /* rows at a time so that long values do not make a huge page */
     uint32_t step = d->rows;
-    if (!w->b->widths[col] && d->n) {
+    if (!w->b->widths[w->from_col] && d->n) {
         uint64_t each = d->vec->offs[d->all ? d->n : d->sel[d->n - 1] + 1u] / d->rows + 1;
         if (each * step > PAGE_BYTES) step = PAGE_BYTES / each ? (uint32_t)(PAGE_BYTES / each) : 1;
     }
@@ -289,19 +296,43 @@ static wr_code list_put(writer *w, int col, segment *seg, wr_err *err) {
     return WR_OK;
 }
 
+static wr_code filter_begin(writer *w, uint64_t rows, wr_err *err) {
+    return wr_bloom_reset(&w->bloom, rows) ? WR_OK : wr_nomem(err, "Bloom filter", rows);
+}
+
+static void filter_end(writer *w, segment *seg) {
+    wr_bloom_fold(&w->bloom);
+    seg->bloom_at = w->filters.n;
+    wr_bloom_put(&w->bloom, &w->filters);
+    seg->bloom_bytes = w->filters.n - seg->bloom_at;
+}
+
+/* Behind the columns of their group, so that no more than one group's have to be kept. */
+static wr_code filters_put(writer *w, segment *segs, wr_err *err) {
+    WR_TRY(wr_buf_check(&w->filters, "Bloom filters", err));
+    for (int i = 0; i < w->schema->ncols; i++)
+        if (segs[i].bloom_bytes) segs[i].bloom_at += w->at;
+    WR_TRY(out_put(w, wr_buf_view(&w->filters), err));
+    wr_buf_clear(&w->filters);
+    return WR_OK;
+}
+
 static wr_code column_write(writer *w, int col, const group *g, segment *seg, wr_err *err) {
     wr_type t = w->schema->cols[col].type;
-    bool dict;
+    bool dict, bloom = w->blooms[col] && g->rows >= BLOOM_ROWS;
+    if (bloom) WR_TRY(filter_begin(w, g->rows, err));
     WR_TRY(dict_build(w, col, g, &dict, err));
     unsigned width = dict ? wr_width_of(w->dict.entries - 1) : 0;
     if (dict) {
         seg->dict_at = w->at;
         WR_TRY(page_put(w, seg, PAGE_DICTIONARY, w->dict.entries, ENC_PLAIN, wr_buf_view(&w->dict.plain), err));
+        if (bloom) wr_bloom_add_dict(&w->bloom, t, &w->dict);
     }
     page_begin(w);
     for (uint32_t i = g->from; i < g->to; i++) {
-        wr_dense_of(w->b, w->b->chunks[i], col, w->dense);
+        wr_dense_of(w->b, w->b->chunks[i], w->from_col, w->dense);
         wr_range_add(&seg->range, t, w->dense);
+        if (bloom && !dict) wr_bloom_add(&w->bloom, t, w->dense);
         if (t.kind == WR_FLOATS) {
             WR_TRY(list_put(w, col, seg, err));
         } else if (!dict) {
@@ -312,6 +343,7 @@ static wr_code column_write(writer *w, int col, const group *g, segment *seg, wr
             w->page_values += w->dense->rows, w->page_present += w->dense->n;
         }
     }
+    if (bloom) filter_end(w, seg);
     if (dict) {
         wr_buf_u8(&w->page, (uint8_t)width);
         wr_hybrid(&w->page, w->dict.indexes, w->dict.n, width);
@@ -509,6 +541,7 @@ static void segment_put(writer *w, int col, const segment *seg, wr_buf *b) {
     wr_th_list(&meta, 13, WR_TH_STRUCT, dict ? 2 : 1);
     if (dict) encoding_stat(b, PAGE_DICTIONARY, ENC_PLAIN, 1);
     encoding_stat(b, PAGE_DATA, dict ? ENC_RLE_DICTIONARY : ENC_PLAIN, seg->data_pages);
+    if (seg->bloom_bytes) wr_th_i64(&meta, 14, (int64_t)seg->bloom_at), wr_th_i32(&meta, 15, (int32_t)seg->bloom_bytes);
     wr_th_end(&meta);
     wr_th_end(&chunk);
 }
@@ -570,15 +603,16 @@ static void writer_free(writer *w) {
     if (w->fd >= 0) close(w->fd);
     if (w->zstd) ZSTD_freeCCtx(w->zstd);
     wr_dict_free(&w->dict);
+    wr_bloom_free(&w->bloom);
     for (size_t i = 0; w->segs && i < (size_t)w->ngroups * (size_t)w->schema->ncols; i++) wr_free(w->segs[i].text);
     wr_schema_unref(w->schema);
     wr_free(w->path), wr_free(w->metadata);
-    wr_free(w->required);
+    wr_free(w->required), wr_free(w->blooms);
     wr_free(w->groups);
     wr_free(w->segs);
     wr_free(w->levels);
     wr_free(w->dense);
-    wr_buf *bufs[] = {&w->out, &w->packed, &w->header, &w->page, &w->defs, &w->reps};
+    wr_buf *bufs[] = {&w->out, &w->packed, &w->header, &w->filters, &w->page, &w->defs, &w->reps};
     for (size_t i = 0; i < sizeof bufs / sizeof *bufs; i++) wr_buf_free(bufs[i]);
     wr_free(w);
 }
@@ -620,10 +654,12 @@ static bool column_has_null(const wr_batch *b, int col) {
 }
 
 /* What is in the batch decides whether a column can be required; without one (more may come), its part in the key. */
-static wr_code columns_begin(writer *w, const wr_batch *whole, wr_err *err) {
+static wr_code columns_begin(writer *w, const wr_batch *whole, const wr_parquet_options *o, wr_err *err) {
     size_t ncols = (size_t)w->schema->ncols;
     w->required = wr_calloc(ncols + 1, sizeof *w->required);
-    if (!w->required) return wr_nomem(err, "Parquet writer", ncols);
+    w->blooms = wr_calloc(ncols + 1, sizeof *w->blooms);
+    if (!w->required || !w->blooms) return wr_nomem(err, "Parquet writer", ncols);
+    for (int i = 0; o && i < o->nbloom; i++) w->blooms[o->bloom[i]] = wr_bloom_suits(w->schema->cols[o->bloom[i]].type);
     for (size_t i = 0; i < ncols; i++) {
         const wr_column *c = &w->schema->cols[i];
         w->required[i] = !c->nullable && (whole ? !column_has_null(whole, (int)i) : c->key_ord > 0);
@@ -648,7 +684,7 @@ static wr_code begin(writer *w, const wr_schema *schema, const wr_batch *whole, 
     w->group_rows = o && o->row_group_rows ? o->row_group_rows : GROUP_ROWS;
     w->schema = wr_schema_ref(schema);
     if (o && o->metadata && !(w->metadata = wr_strdup(o->metadata))) return wr_nomem(err, "Parquet writer", 64);
-    WR_TRY(columns_begin(w, whole, err));
+    WR_TRY(columns_begin(w, whole, o, err));
     WR_TRY(zstd_begin(w, err));
     w->fd = open(w->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (w->fd < 0) return file_fail(w, "open", errno, err);
@@ -680,6 +716,21 @@ static wr_code segment_own(segment *seg, wr_type t, wr_err *err) {
     return WR_OK;
 }
 
+/* Room for the levels of a page that has all rows of a group. */
+static wr_code levels_begin(writer *w, uint64_t rows, wr_err *err) {
+    wr_free(w->levels);
+    w->levels = wr_calloc(rows / 64 + 2, sizeof *w->levels);
+    if (!w->levels) return wr_nomem(err, "Parquet writer", rows / 8);
+    w->gap = rows / 8 + 16; /* length, run header, a bit per row */
+    return WR_OK;
+}
+
+static wr_code segment_write(writer *w, int col, const group *g, segment *seg, wr_err *err) {
+    wr_code rc = column_write(w, col, g, seg, err);
+    if (rc == WR_OK) rc = segment_own(seg, w->schema->cols[col].type, err);
+    return rc == WR_OK ? WR_OK : wr_err_in(err, "column %s", w->schema->cols[col].name);
+}
+
 static wr_code add(writer *w, const wr_batch *b, wr_err *err) {
     size_t ncols = (size_t)w->schema->ncols;
     uint32_t from = w->ngroups;
@@ -689,17 +740,11 @@ static wr_code add(writer *w, const wr_batch *b, wr_err *err) {
             return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "column %s is required and null in a row", w->schema->cols[i].name);
     w->b = b;
     WR_TRY(groups_cut(w, &most, err));
-    wr_free(w->levels);
-    w->levels = wr_calloc(most / 64 + 2, sizeof *w->levels);
-    if (!w->levels) return wr_nomem(err, "Parquet writer", most / 8);
-    w->gap = most / 8 + 16; /* length, run header, a bit per row */
+    WR_TRY(levels_begin(w, most, err));
     for (uint32_t g = from; g < w->ngroups; g++) {
-        for (size_t i = 0; i < ncols; i++) {
-            segment *seg = &w->segs[g * ncols + i];
-            wr_code rc = column_write(w, (int)i, &w->groups[g], seg, err);
-            if (rc == WR_OK) rc = segment_own(seg, w->schema->cols[i].type, err);
-            if (rc != WR_OK) return wr_err_in(err, "column %s", w->schema->cols[i].name);
-        }
+        for (w->from_col = 0; w->from_col < w->schema->ncols; w->from_col++)
+            WR_TRY(segment_write(w, w->from_col, &w->groups[g], &w->segs[g * ncols + (size_t)w->from_col], err));
+        WR_TRY(filters_put(w, &w->segs[g * ncols], err));
         w->rows += w->groups[g].rows;
     }
     w->b = NULL;
@@ -772,11 +817,42 @@ wr_code wr_parquet_writer_close(wr_parquet_writer *w, wr_parquet_file *ret_file,
     return WR_OK;
 }
 
+/* A row group whose rows are gathered column by column, so that never more than one column of it is there twice. */
+static wr_code group_in_order(writer *w, const wr_batch *b, const uint32_t *rows, uint32_t n, wr_err *err) {
+    WR_TRY(group_room(w, err));
+    segment *segs = w->segs + (size_t)w->ngroups * (size_t)w->schema->ncols;
+    memset(segs, 0, (size_t)w->schema->ncols * sizeof *segs);
+    group *g = &w->groups[w->ngroups++];
+    *g = (group){.rows = n};
+    WR_TRY(levels_begin(w, n, err));
+    w->from_col = 0;
+    for (int i = 0; i < w->schema->ncols; i++) {
+        wr_batch *one;
+        WR_TRY(wr_batch_pick(b, i, rows, n, &one, err));
+        w->b = one, g->to = one->nchunks;
+        wr_code rc = segment_write(w, i, g, &segs[i], err);
+        w->b = NULL;
+        wr_batch_free(one);
+        WR_TRY(rc);
+    }
+    w->rows += n;
+    return filters_put(w, segs, err);
+}
+
+static wr_code add_in_order(writer *w, const wr_batch *b, const uint32_t *rows, wr_err *err) {
+    uint32_t live = wr_batch_live_rows(b), n;
+    for (uint32_t at = 0; at < live; at += n) {
+        n = live - at < w->group_rows ? live - at : (uint32_t)w->group_rows;
+        if (group_in_order(w, b, rows + at, n, err) != WR_OK) return wr_err_in(err, "write %s", w->path);
+    }
+    return WR_OK;
+}
+
 wr_code wr_parquet_write(wr_engine *e, const wr_batch *b, const char *path, const wr_parquet_options *opts,
                          wr_parquet_file *ret_file, wr_err *err) {
     wr_parquet_writer *w;
     WR_TRY(writer_open(b->schema, b, path, opts, &w, err));
-    wr_code rc = wr_parquet_writer_add(w, b, err);
+    wr_code rc = opts && opts->rows ? add_in_order(w, b, opts->rows, err) : wr_parquet_writer_add(w, b, err);
     if (rc != WR_OK) return wr_parquet_writer_abandon(w), rc;
     return wr_parquet_writer_close(w, ret_file, err);
 }

@@ -46,6 +46,8 @@ static void a_sum_can_be_taken_in_pieces(void **st) {
 
 static void known_xxh3_values_are_met(void **st) {
     assert_true(wr_hash64(NULL, 0, 0) == 0x2d06800538d394c2ULL);
+    assert_true(wr_xxh64(NULL, 0) == 0xef46db3751d8e999ULL);
+    assert_true(wr_xxh64("abc", 3) == 0x44bc2cf5ad770999ULL);
     wr_h128 h = wr_hash128(NULL, 0);
     assert_true(h.hi == 0x99aa06d3014798d8ULL && h.lo == 0x6001c324468d497fULL);
     assert_true(wr_hash64("abc", 3, 0) != wr_hash64("abc", 3, 1));

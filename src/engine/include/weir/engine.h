@@ -41,6 +41,24 @@ bool wr_batch_dead(const wr_batch *b, uint32_t row);
 /* The row back in row encoding (appended to out). */
 wr_code wr_batch_row(const wr_batch *b, uint32_t row, wr_buf *out, wr_err *err);
 
+/* ------------------------------------------------------------------ order */
+/* By Iceberg's rules: texts and binaries by their bytes, -0 before 0, NaN at the ends. */
+typedef struct wr_sort_key {
+    int col; /* of the schema */
+    bool descending, nulls_last;
+} wr_sort_key;
+bool wr_sort_suits(wr_type t); /* not lists */
+/* The live rows in the order of the keys, equal ones as they came; owned. NULL: they are in that order. @thread any */
+wr_code wr_batch_order(const wr_batch *b, const wr_sort_key *keys, int nkeys, uint32_t **ret_rows, wr_err *err);
+/* The same for rows that are not kept: add each in turn, finish says which of them comes first, second, ... (NULL: as they came). 32 bytes a row, and what a key has
+ * beyond 8 bytes; WR_E_LIMIT when that makes more than bytes_max. @thread one at a time */
+typedef struct wr_sorter wr_sorter;
+wr_code wr_sorter_new(const wr_schema *schema, const wr_sort_key *keys, int nkeys, uint64_t bytes_max, wr_sorter **ret_sorter, wr_err *err);
+void wr_sorter_free(wr_sorter *s);
+wr_code wr_sorter_add(wr_sorter *s, wr_slice row, wr_err *err);
+wr_code wr_sorter_finish(wr_sorter *s, uint32_t **ret_rows, uint64_t *ret_n, wr_err *err);
+
+/* ------------------------------------------------------------------ Parquet files */
 /* Statistics of one column over the live rows of a written file. Bounds are Iceberg single-value binaries, exact or, for
  * strings and binaries, truncated to 16 code points/bytes (upper rounded up; absent when it cannot be). */
 typedef struct wr_column_stats {
@@ -70,6 +88,9 @@ typedef struct wr_parquet_options { /* zero means default */
     int zstd_level;         /* 1 */
     uint64_t row_group_rows; /* 122880; a group ends with the chunk of 2048 rows that reaches it */
     const char *metadata;   /* "iceberg.schema" key of the footer; NULL = leave out */
+    const uint32_t *rows;   /* wr_parquet_write: all live rows of the batch in the order in which they are written; NULL = as they are. Costs the memory of one column of a row group */
+    const int *bloom; int nbloom; /* columns that get a Bloom filter in each row group of 2048 rows or more, sized by their different values, with which one look-up
+                                   * in a hundred is wrong: about a byte a value. Not those of bool, float, double, binary and lists */
 } wr_parquet_options;
 #define WR_ELEMENT_ID_BASE 1000000
 wr_code wr_parquet_write(wr_engine *e, const wr_batch *b, const char *path, const wr_parquet_options *opts,
