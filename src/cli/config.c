@@ -25,7 +25,7 @@ struct wr_config {
     secret password, s3_access, s3_secret, s3_session, rest_token, rest_credential;
     char *s3_endpoint, *s3_region, *s3_ca, *rest_uri, *rest_warehouse, *rest_server, *rest_scope, *rest_ca;
     int port;
-    uint64_t tls, zero_date, time_as, on_drop, type_change, rowless, visible, rows_per_second, parallel, catalog, format_version, commit_every, commit_bytes, server_id, max_threads_running, max_replica_lag, queue_bytes, path_style, cache_bytes, s3_timeout, rest_timeout;
+    uint64_t tls, zero_date, time_as, on_drop, type_change, rowless, visible, rows_per_second, parallel, catalog, format_version, commit_profile, commit_every, commit_bytes, server_id, max_threads_running, max_replica_lag, queue_bytes, path_style, cache_bytes, s3_timeout, rest_timeout;
     char **capture; int ncapture;
     char **exclude; int nexclude;
     wr_merge_rule *merge; int nmerge;
@@ -98,8 +98,9 @@ static const key keys[] = {
     {"lake.s3.cache", T_BYTES, AT(cache_bytes), NULL, "disk for copies of objects"},
     {"lake.format_version", T_UINT, AT(format_version), "2-3", "Iceberg format of new tables"},
     {"lake.layout", T_LAYOUT, AT(layout), NULL, "how the files of some tables are laid out; the first match wins"},
-    {"lake.commit.every", T_DURATION, AT(commit_every), NULL, "time between commits"},
-    {"lake.commit.bytes", T_BYTES, AT(commit_bytes), NULL, "memory of waiting rows that forces a commit"},
+    {"lake.commit.profile", T_ENUM, AT(commit_profile), "standard|seconds|bulk", "how fresh the lake is: sets every and bytes"},
+    {"lake.commit.every", T_DURATION, AT(commit_every), NULL, "time between commits; the profile's"},
+    {"lake.commit.bytes", T_BYTES, AT(commit_bytes), NULL, "memory of waiting rows that forces a commit; the profile's"},
 };
 #define NKEYS ((int)(sizeof keys / sizeof *keys))
 
@@ -186,6 +187,11 @@ static wr_code once(reader *r, const yaml_node_t *mapping, const yaml_node_pair_
 }
 
 /* ------------------------------------------------------------------ lists */
+static void free_list(char **l, int n) {
+    for (int i = 0; i < n; i++) wr_free(l[i]);
+    wr_free(l);
+}
+
 static wr_code list_of(reader *r, yaml_node_t *n, const char *path, char ***ret, int *ret_n) {
     if (n->type != YAML_SEQUENCE_NODE) return bad(r, n, "%s must be a list", path);
     int count = (int)(n->data.sequence.items.top - n->data.sequence.items.start);
@@ -316,10 +322,37 @@ static wr_code terms_of(reader *r, yaml_node_t *n, const char *path, wr_term **r
     return WR_OK;
 }
 
+static wr_code sort_of(reader *r, yaml_node_t *n, const char *path, wr_layout_rule *u) {
+    char **texts = NULL;
+    int count = 0;
+    wr_code rc = list_of(r, n, path, &texts, &count);
+    u->sort = rc == WR_OK ? wr_calloc((size_t)count + 1, sizeof *u->sort) : NULL;
+    if (rc == WR_OK && !u->sort) rc = wr_nomem(r->err, path, (size_t)count * sizeof *u->sort);
+    for (int i = 0; rc == WR_OK && i < count; i++) {
+        wr_err why = WR_ERR_INIT;
+        rc = wr_sort_term_parse(texts[i], &u->sort[i], &why);
+        if (rc == WR_OK) u->nsort++;
+        else if (rc == WR_E_CONFIG) bad(r, n, "%s[%d]: %s", path, i, why.msg), wr_err_cure(r->err, "%s", why.cure);
+        else *r->err = why;
+    }
+    free_list(texts, count);
+    return rc;
+}
+
+static wr_code file_bytes_of(reader *r, yaml_node_t *n, const char *path, uint64_t *ret) {
+    WR_AUTO char *s = NULL;
+    WR_TRY(text_of(r, n, path, &s));
+    WR_TRY(quantity(r, n, path, s, sizes, ret));
+    return *ret >= 1000000 && *ret <= 8000000000 ? WR_OK : bad(r, n, "%s: '%s' is not between 1MB and 8GB", path, s);
+}
+
 static wr_code layout_key(reader *r, yaml_node_t *n, const char *path, const char *name, wr_layout_rule *u) {
-    static const char *const known[] = {"match", "partition"};
+    static const char *const known[] = {"match", "partition", "sort", "bloom_filters", "target_file_bytes"};
     if (!strcmp(name, "match")) return text_of(r, n, path, &u->match);
     if (!strcmp(name, "partition")) return terms_of(r, n, path, &u->partition, &u->npartition);
+    if (!strcmp(name, "sort")) return sort_of(r, n, path, u);
+    if (!strcmp(name, "bloom_filters")) return list_of(r, n, path, &u->bloom, &u->nbloom);
+    if (!strcmp(name, "target_file_bytes")) return file_bytes_of(r, n, path, &u->target_file_bytes);
     const char *near = wr_cli_nearest(name, known, sizeof known / sizeof *known);
     bad(r, n, "unknown key '%s'", path);
     return near ? wr_err_cure(r->err, "did you mean '%s'?", near) : wr_err_cure(r->err, "docs/config.md lists what a layout can say");
@@ -596,6 +629,10 @@ static wr_code assemble(wr_config *c, wr_err *err) {
     if (c->warehouse && !is_uri(c->warehouse)) WR_TRY(absolute(c, &c->warehouse, err));
     WR_TRY(absolute(c, &c->tls_ca, err));
     WR_TRY(absolute(c, &c->functions, err));
+    /* seconds: fresh, in small files that are merged often; bulk: few large ones, an interval's rows at a time */
+    static const struct { uint64_t every_us, bytes; } profiles[] = {{10000000, 128000000}, {1000000, 32000000}, {300000000, 1000000000}};
+    if (!c->commit_every) c->commit_every = profiles[c->commit_profile].every_us;
+    if (!c->commit_bytes) c->commit_bytes = profiles[c->commit_profile].bytes;
     c->o = (wr_pipeline_options){
         .name = c->name, .home = c->home, .merge = c->merge, .nmerge = c->nmerge, .transform = {.rules = c->rules, .nrules = c->nrules}, .on_drop = (wr_on_drop)c->on_drop, .visible_early = c->visible == 1, .on_type = (wr_on_type)c->type_change, .on_rowless = (wr_on_rowless)c->rowless,
         .snapshot_parallel = (int)c->parallel, .layout = c->layout, .nlayout = c->nlayout, .warehouse = c->warehouse, .format_version = (int)c->format_version, .commit_every_us = (int64_t)c->commit_every,
@@ -650,11 +687,6 @@ wr_code wr_config_load(const char *path, wr_need need, wr_config **ret, wr_err *
     return WR_OK;
 }
 
-static void free_list(char **l, int n) {
-    for (int i = 0; i < n; i++) wr_free(l[i]);
-    wr_free(l);
-}
-
 static void free_pairs(const wr_pair *p, int n) {
     for (int i = 0; i < n; i++) wr_free((char *)p[i].name), wr_free((char *)p[i].value);
     wr_free((wr_pair *)p);
@@ -685,7 +717,9 @@ void wr_config_free(wr_config *c) {
     for (int i = 0; i < c->nlayout; i++) {
         wr_layout_rule *u = &c->layout[i];
         for (int k = 0; k < u->npartition; k++) wr_free(u->partition[k].column);
-        wr_free(u->match), wr_free(u->partition);
+        for (int k = 0; k < u->nsort; k++) wr_free(u->sort[k].column);
+        free_list(u->bloom, u->nbloom);
+        wr_free(u->match), wr_free(u->partition), wr_free(u->sort);
     }
     wr_free(c->layout);
     if (c->mask_key) explicit_bzero(c->mask_key, strlen(c->mask_key));

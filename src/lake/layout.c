@@ -101,12 +101,40 @@ char *wr_term_print(const wr_term *t, char buf[256]) {
 }
 
 bool wr_term_takes(const wr_term *t, wr_type type) { return t->kind == WR_TERM_VOID || transforms[t->kind].takes & BIT(type.kind); }
+/* Takes a word off the end, if it is that one. */
+static bool take_word(const char *text, size_t *n, const char *word) {
+    size_t k = strlen(word), end = *n;
+    while (end && isspace((unsigned char)text[end - 1])) end--;
+    if (end <= k || strncasecmp(text + end - k, word, k) || !isspace((unsigned char)text[end - k - 1])) return false;
+    return *n = end - k, true;
+}
+
+wr_code wr_sort_term_parse(const char *text, wr_sort_term *ret, wr_err *err) {
+    size_t n = strlen(text);
+    bool last = take_word(text, &n, "last"), first = !last && take_word(text, &n, "first");
+    bool nulls = (last || first) && take_word(text, &n, "nulls");
+    if (!nulls) n = strlen(text), last = first = false; /* a column of that name */
+    wr_sort_term t = {.descending = take_word(text, &n, "desc")};
+    if (!t.descending) take_word(text, &n, "asc");
+    t.nulls_last = nulls ? last : t.descending;
+    if (!(t.column = trimmed(text, n))) return wr_nomem(err, "sort", n);
+    if (!*t.column) {
+        wr_free(t.column);
+        wr_fail(err, WR_E_CONFIG, WR_RETRY_NO, "'%.120s' names no column", text);
+        return wr_err_cure(err, "a column, then asc or desc, then nulls first or nulls last, if the column's order is not to be rising with nulls first, or falling with nulls last");
+    }
+    *ret = t;
+    return WR_OK;
+}
 
 /* ------------------------------------------------------------------ rules */
 /* Iceberg takes a column twice only where one value does not follow from the other: two buckets, yes; month and day, no. */
 static bool is_time(uint8_t kind) { return kind >= WR_TERM_YEAR && kind <= WR_TERM_HOUR; }
 static wr_code check_rule(const wr_layout_rule *r, int i, wr_err *err) {
     char a[256], b[256];
+    for (int k = 0; k < r->nsort; k++)
+        for (int j = 0; j < k; j++)
+            if (!strcmp(r->sort[j].column, r->sort[k].column)) return wr_fail(err, WR_E_CONFIG, WR_RETRY_NO, "lake.layout[%d].sort: column %s stands twice", i, r->sort[k].column);
     for (int k = 0; k < r->npartition; k++)
         for (int j = 0; j < k; j++) {
             const wr_term *x = &r->partition[j], *y = &r->partition[k];
@@ -172,8 +200,28 @@ wr_code wr_layouts_check_term(const wr_layouts *l, const wr_layout_rule *r, int 
     return wr_err_cure(err, "choose another transform or column, or leave it out");
 }
 
+static wr_code check_column(const char *key, int rule, int k, const char *column, bool lists, const char *ns, const char *name, const wr_schema *s, wr_err *err) {
+    char columns[400];
+    int c = wr_schema_find(s, column);
+    if (c >= 0 && (lists || s->cols[c].type.kind != WR_FLOATS)) return WR_OK;
+    if (c >= 0) return wr_fail(err, WR_E_CONFIG, WR_RETRY_NO, "lake.layout[%d].%s[%d]: column %s of lake table %s.%s is a list, and lists have no order", rule, key, k, column, ns, name);
+    name_columns(s, columns, sizeof columns);
+    wr_fail(err, WR_E_CONFIG, WR_RETRY_NO, "lake.layout[%d].%s[%d]: lake table %s.%s has no column %s", rule, key, k, ns, name, column);
+    return wr_err_cure(err, "its columns, as the lake has them, are: %s", columns);
+}
+
+wr_code wr_layouts_check_sort(const wr_layouts *l, const wr_layout_rule *r, int k, const char *ns, const char *name, const wr_schema *s, wr_err *err) {
+    return check_column("sort", (int)(r - l->rules), k, r->sort[k].column, false, ns, name, s, err);
+}
+
+wr_code wr_layouts_check_bloom(const wr_layouts *l, const wr_layout_rule *r, int k, const char *ns, const char *name, const wr_schema *s, wr_err *err) {
+    return check_column("bloom_filters", (int)(r - l->rules), k, r->bloom[k], true, ns, name, s, err);
+}
+
 wr_code wr_layouts_check(const wr_layouts *l, const char *ns, const char *name, const wr_schema *s, wr_err *err) {
     const wr_layout_rule *r = wr_layouts_find(l, ns, name);
     for (int k = 0; r && k < r->npartition; k++) WR_TRY(wr_layouts_check_term(l, r, k, ns, name, s, err));
+    for (int k = 0; r && k < r->nsort; k++) WR_TRY(wr_layouts_check_sort(l, r, k, ns, name, s, err));
+    for (int k = 0; r && k < r->nbloom; k++) WR_TRY(wr_layouts_check_bloom(l, r, k, ns, name, s, err));
     return WR_OK;
 }

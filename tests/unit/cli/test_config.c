@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <stdio.h>
 #include <string.h>
 #include <stdlib.h>
 
@@ -14,7 +15,7 @@ static const char full[] = "name: shop\nhome: ./shop.weir\nsource:\n  url: mysql
                            "types: {zero_date: epoch, time: string}\npolicy: {on_drop: mirror, rowless_change: stop}\n"
                            "transform:\n  functions: f.sql\n  rules:\n  - {table: 'a\\..*', filter: 'x > 1', set: {t: a + b}, mask: {m: hash, n: null}, convert: {c: date}, rename: {o: p}, drop: [d], on_error: dead-letter}\n  - {table: b\\.c}\n"
                            "snapshot: {rows_per_second: 1000, parallel: 4}\nlake:\n  format_version: 2\n  commit: {every: 1.5s, bytes: 64MiB}\n"
-                           "  layout:\n  - {match: 'shop\\.orders', partition: [month(created_at), bucket(16, id), region]}\n  - {match: 'shop\\..*'}\n";
+                           "  layout:\n  - {match: 'shop\\.orders', partition: [month(created_at), bucket(16, id), region], sort: [created_at desc, id], bloom_filters: [id, email], target_file_bytes: 64MB}\n  - {match: 'shop\\..*'}\n";
 
 static wr_code parse(const char *text, wr_config **c, wr_err *err) {
     *err = (wr_err)WR_ERR_INIT;
@@ -58,8 +59,35 @@ static void every_key_reaches_its_option(void **state) {
     assert_string_equal(l->match, "shop\\.orders"), assert_int_equal(l->npartition, 3), assert_int_equal(o->layout[1].npartition, 0);
     assert_int_equal(l->partition[0].kind, WR_TERM_MONTH), assert_string_equal(l->partition[0].column, "created_at");
     assert_int_equal(l->partition[1].kind, WR_TERM_BUCKET), assert_int_equal(l->partition[1].width, 16), assert_string_equal(l->partition[1].column, "id");
+    assert_int_equal(l->nsort, 2), assert_string_equal(l->sort[0].column, "created_at"), assert_string_equal(l->sort[1].column, "id");
+    assert_true(l->sort[0].descending && l->sort[0].nulls_last && !l->sort[1].descending && !l->sort[1].nulls_last);
+    assert_int_equal(l->nbloom, 2), assert_string_equal(l->bloom[1], "email"), assert_int_equal(l->target_file_bytes, 64000000);
+    assert_null(o->layout[1].sort), assert_null(o->layout[1].bloom); /* not said */
     assert_int_equal(l->partition[2].kind, WR_TERM_IDENTITY), assert_string_equal(l->partition[2].column, "region");
     wr_config_free(c);
+}
+
+static void a_profile_sets_what_is_not_said(void **state) {
+    static const struct { const char *commit; int64_t every_us; uint64_t bytes; } p[] = {
+        {"{}", 10000000, 128000000},
+        {"{profile: standard}", 10000000, 128000000},
+        {"{profile: seconds}", 1000000, 32000000},
+        {"{profile: bulk}", 300000000, 1000000000},
+        {"{profile: bulk, every: 2m}", 120000000, 1000000000},
+        {"{bytes: 1MB, profile: seconds}", 1000000, 1000000},
+    };
+    for (size_t i = 0; i < sizeof p / sizeof *p; i++) {
+        wr_config *c;
+        wr_err err;
+        char text[300];
+        snprintf(text, sizeof text, "name: a\nsource: {url: 'mysql://u@h', capture: [x]}\nlake: {commit: %s, layout: [{match: x, sort: [], bloom_filters: []}]}\n", p[i].commit);
+        assert_int_equal(parse(text, &c, &err), WR_OK);
+        const wr_pipeline_options *o = wr_config_options(c);
+        assert_int_equal(o->commit_every_us, p[i].every_us), assert_int_equal(o->commit_bytes, p[i].bytes);
+        assert_non_null(o->layout[0].sort), assert_int_equal(o->layout[0].nsort, 0); /* said: none */
+        assert_non_null(o->layout[0].bloom), assert_int_equal(o->layout[0].nbloom, 0);
+        wr_config_free(c);
+    }
 }
 
 static void json_is_yaml(void **state) {
@@ -103,6 +131,12 @@ static void each_mistake_is_named_with_its_cure(void **state) {
         {"name: a\nsource: {url: 'mysql://u@h', capture: [x]}\nlake: {warehouse: 'gs://b/x'}\n", "cannot reach", "s3://bucket/prefix"},
         {"name: a\nsource: {url: 'mysql://u@h', capture: [x]}\nlake: {warehouse: 's3://b', s3: {secret_key_env: A, secret_key_file: b}}\n", "only one of lake.s3.secret_key_env", ""},
         {"name: a\nsource: {url: 'mysql://u@h', capture: [x]}\nlake: {catalog: rest, rest: {uri: u, token_env: A, credential_env: B}}\n", "only one of them", ""},
+        {"name: a\nsource: {url: 'mysql://u@h', capture: [x]}\nlake: {commit: {profile: second}}\n", "'second' is none of standard|seconds|bulk", "did you mean 'seconds'?"},
+        {"name: a\nsource: {url: 'mysql://u@h', capture: [x]}\nlake:\n  layout:\n  - {match: x, sort: id}\n", "lake.layout[0].sort must be a list", ""},
+        {"name: a\nsource: {url: 'mysql://u@h', capture: [x]}\nlake:\n  layout:\n  - {match: x, sort: [id, id desc]}\n", "lake.layout[0].sort: column id stands twice", ""},
+        {"name: a\nsource: {url: 'mysql://u@h', capture: [x]}\nlake:\n  layout:\n  - {match: x, sort: ['']}\n", "lake.layout[0].sort[0]: '' names no column", "nulls first"},
+        {"name: a\nsource: {url: 'mysql://u@h', capture: [x]}\nlake:\n  layout:\n  - {match: x, target_file_bytes: 1KB}\n", "lake.layout[0].target_file_bytes: '1KB' is not between", ""},
+        {"name: a\nsource: {url: 'mysql://u@h', capture: [x]}\nlake:\n  layout:\n  - {match: x, bloom: [id]}\n", "unknown key 'lake.layout[0].bloom'", ""},
         {"name: a\nsource: {url: 'mysql://u@h', capture: [x]}\nlake:\n  layout:\n  - {partition: [a]}\n", "lake.layout[0] needs match", ""},
         {"name: a\nsource: {url: 'mysql://u@h', capture: [x]}\nlake:\n  layout:\n  - {match: x, partitions: [a]}\n", "unknown key 'lake.layout[0].partitions'", "did you mean 'partition'?"},
         {"name: a\nsource: {url: 'mysql://u@h', capture: [x]}\nlake:\n  layout:\n  - {match: x, match: y}\n", "stands twice", ""},
@@ -147,7 +181,7 @@ static void near_words_are_found_and_far_ones_are_not(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_key_reaches_its_option), cmocka_unit_test(json_is_yaml), cmocka_unit_test(each_mistake_is_named_with_its_cure),
+        cmocka_unit_test(every_key_reaches_its_option), cmocka_unit_test(a_profile_sets_what_is_not_said), cmocka_unit_test(json_is_yaml), cmocka_unit_test(each_mistake_is_named_with_its_cure),
         cmocka_unit_test(every_truncation_is_answered), cmocka_unit_test(near_words_are_found_and_far_ones_are_not),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -104,9 +104,57 @@ static void a_column_that_is_not_there_is_named_with_those_that_are(void **state
     wr_schema_unref(s);
 }
 
+static void orders_are_read_as_people_write_them(void **state) {
+    static const struct {
+        const char *text, *column;
+        bool descending, nulls_last;
+    } t[] = {
+        {"id", "id", false, false},
+        {" created_at  DESC ", "created_at", true, true},
+        {"created_at asc", "created_at", false, false},
+        {"a nulls last", "a", false, true},
+        {"a desc nulls first", "a", true, false},
+        {"order date desc", "order date", true, true},
+        {"desc", "desc", false, false},
+        {"nulls first", "nulls first", false, false},
+        {"x last", "x last", false, false},
+    };
+    for (size_t i = 0; i < sizeof t / sizeof *t; i++) {
+        wr_sort_term term;
+        wr_err err = WR_ERR_INIT;
+        assert_int_equal(wr_sort_term_parse(t[i].text, &term, &err), WR_OK);
+        assert_string_equal(term.column, t[i].column);
+        assert_int_equal(term.descending, t[i].descending), assert_int_equal(term.nulls_last, t[i].nulls_last);
+        wr_free(term.column);
+    }
+}
+
+static void columns_of_sort_and_filters_must_be_there(void **state) {
+    const wr_column cols[] = {{.name = (char *)"id", .id = 1, .type = {.kind = WR_INT}}, {.name = (char *)"v", .id = 2, .type = {.kind = WR_FLOATS}, .nullable = true}};
+    wr_sort_term by_v = {.column = (char *)"v"}, by_x = {.column = (char *)"x"};
+    char *filters[] = {(char *)"v", (char *)"y"};
+    const wr_layout_rule rules[] = {{.match = (char *)"a\\.t", .sort = &by_v, .nsort = 1}, {.match = (char *)"a\\.u", .sort = &by_x, .nsort = 1}, {.match = (char *)"a\\.w", .bloom = filters, .nbloom = 2}};
+    wr_schema *s;
+    wr_layouts *l;
+    wr_err err = WR_ERR_INIT;
+    assert_int_equal(wr_schema_new(cols, 2, 1, &s, &err), WR_OK);
+    assert_int_equal(wr_layouts_new(rules, 3, &l, &err), WR_OK);
+    assert_int_equal(wr_layouts_check(l, "a", "t", s, &err), WR_E_CONFIG);
+    assert_string_equal(err.msg, "lake.layout[0].sort[0]: column v of lake table a.t is a list, and lists have no order");
+    assert_int_equal(wr_layouts_check(l, "a", "u", s, &err), WR_E_CONFIG);
+    assert_string_equal(err.msg, "lake.layout[1].sort[0]: lake table a.u has no column x");
+    assert_int_equal(wr_layouts_check(l, "a", "w", s, &err), WR_E_CONFIG);
+    assert_string_equal(err.msg, "lake.layout[2].bloom_filters[1]: lake table a.w has no column y");
+    assert_string_equal(err.cure, "its columns, as the lake has them, are: id, v");
+    wr_layouts_free(l);
+    wr_schema_unref(s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(terms_are_read_as_people_write_them),
+        cmocka_unit_test(orders_are_read_as_people_write_them),
+        cmocka_unit_test(columns_of_sort_and_filters_must_be_there),
         cmocka_unit_test(the_first_rule_that_matches_the_whole_name_counts),
         cmocka_unit_test(each_transform_takes_the_types_of_the_specification),
         cmocka_unit_test(a_column_that_is_not_there_is_named_with_those_that_are),
