@@ -7,6 +7,7 @@ typedef struct rewrite {
     wr_table *t;
     const wr_schema *schema;
     const wr_key_plan *plan;
+    const wr_order *order;
     wr_index *index;          /* of the new files */
     const wr_data_file *file; /* that is read */
     wr_batch *batch;
@@ -31,7 +32,7 @@ static wr_code spill(rewrite *w, wr_err *err) {
     w->out = o;
     WR_AUTO char *run_path = wr_index_run_path(w->index);
     if (!run_path) return wr_nomem(err, "index run path", 64);
-    WR_TRY(wr_table_write_rows(w->t, w->plan, &w->t->how, WR_WRITE_THIN, w->batch, w->keys, run_path, &w->out[w->nout], err));
+    WR_TRY(wr_table_write_rows(w->t, w->plan, &w->t->how, w->order, WR_WRITE_THIN, w->batch, w->keys, run_path, &w->out[w->nout], err));
     w->nout++;
     wr_batch_free(w->batch);
     w->batch = NULL;
@@ -62,9 +63,10 @@ static wr_code rewrite_files(rewrite *w, wr_err *err) {
 }
 
 /* ------------------------------------------------------------------ schema */
-static void take_schema(wr_table *t, const wr_schema *schema, wr_key_plan *plan) {
+static void take_schema(wr_table *t, const wr_schema *schema, wr_key_plan *plan, wr_order *order) {
     wr_key_plan_free(t->plan);
-    t->plan = plan;
+    wr_order_free(t->order);
+    t->plan = plan, t->order = order;
     wr_schema *ref = wr_schema_ref(schema);
     wr_schema_unref(t->schema);
     t->schema = ref;
@@ -82,8 +84,8 @@ static wr_code swap_files(rewrite *w, wr_err *err) {
     return WR_OK;
 }
 
-static wr_code fill(wr_table *t, const wr_schema *schema, wr_key_plan *plan, wr_err *err) {
-    WR_CLEANUP(rewrite_clear) rewrite w = {.t = t, .schema = schema, .plan = plan};
+static wr_code fill(wr_table *t, const wr_schema *schema, wr_key_plan *plan, const wr_order *order, wr_err *err) {
+    WR_CLEANUP(rewrite_clear) rewrite w = {.t = t, .schema = schema, .plan = plan, .order = order};
     WR_AUTO char *dir = wr_table_index_dir(t);
     if (!dir) return wr_nomem(err, "index folder", 64);
     WR_TRY(wr_index_new(plan, dir, &w.index, err));
@@ -143,19 +145,21 @@ wr_code wr_table_alter(wr_table *t, const wr_schema *schema, bool fills, wr_err 
     WR_TRY(wr_table_open_files(t, err));
     WR_TRY(check_alter(t, schema, fills, err));
     wr_key_plan *plan;
+    wr_order *order = NULL;
     WR_TRY(wr_key_plan_new(schema, &plan, err));
-    wr_code rc = wr_table_flush(t, err);
+    wr_code rc = wr_table_new_order(t, schema, WR_SPEC_ALTER, &order, err);
+    if (rc == WR_OK) rc = wr_table_flush(t, err);
     if (rc == WR_OK) rc = settle_spec(t, schema, &fills, err);
     if (rc == WR_OK && fills) {
-        rc = fill(t, schema, plan, err);
+        rc = fill(t, schema, plan, order, err);
     } else if (rc == WR_OK && plan->fingerprint != t->plan->fingerprint) {
         wr_index *ix;
         rc = wr_table_build_index(t, schema, plan, &ix, err);
         if (rc == WR_OK) wr_index_free(t->index), t->index = ix;
     }
     if (rc == WR_E_CORRUPT) err->code = WR_E_UNSUPPORTED; /* old rows have null in a new key column */
-    if (rc != WR_OK) return wr_key_plan_free(plan), wr_err_in(err, "new schema of lake table %s.%s", t->ns, t->name);
-    take_schema(t, schema, plan);
+    if (rc != WR_OK) return wr_key_plan_free(plan), wr_order_free(order), wr_err_in(err, "new schema of lake table %s.%s", t->ns, t->name);
+    take_schema(t, schema, plan, order);
     return WR_OK;
 }
 

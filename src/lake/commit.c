@@ -138,6 +138,7 @@ static wr_code gather(wr_table *t, table_edit *e, wr_ice_edit *out, wr_err *err)
         .schema = t->schema_dirty ? t->schema : NULL,
         .set_current_schema = !t->loading,
         .spec = t->spec_dirty || t->schema_dirty ? t->how.spec : NULL,
+        .sort = t->order ? &t->order->sort : NULL,
         .publish = t->publish,
         .replace = t->replace,
         .show = t->loading && t->shown && t->lake->show_loads && !t->publish,

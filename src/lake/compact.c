@@ -18,7 +18,7 @@
 #define PATIENCE_US 60000000 /* between jobs of a table that gain little */
 
 static wr_policy policy_of(const wr_table *t, bool all) {
-    wr_policy p = wr_policy_of(t->lake->target_file_bytes, t->lake->compact_files, &t->upkeep);
+    wr_policy p = wr_policy_of(wr_table_target_bytes(t), t->lake->compact_files, &t->upkeep);
     p.patient = wr_mono_us() < t->patient_until_us, p.all = all;
     return p;
 }

@@ -41,7 +41,7 @@ static wr_table *new_table(wr_lake *l, uint32_t id, const char *ns, const char *
 static wr_code load_schema(wr_table *t, wr_err *err) {
     wr_schema *s = NULL;
     WR_TRY(wr_ice_ref_schema(t->ice, t->loading ? WR_ICE_LOAD : WR_ICE_MAIN, &s, err));
-    wr_code rc = wr_table_set_schema(t, s, err);
+    wr_code rc = wr_table_set_schema(t, s, WR_SPEC_OPEN, err);
     wr_schema_unref(s);
     return rc;
 }
@@ -443,7 +443,7 @@ static wr_code make_table(wr_table *t, const wr_schema *schema, wr_err *err) {
     if (!warehouse) return wr_nomem(err, "location", 64);
     WR_TRY(wr_ice_new_location(warehouse, t->ns, t->name, &location, err));
     WR_TRY(wr_ice_new(t->lake->store, t->ns, t->name, location, t->lake->format_version, schema, &t->ice, err));
-    WR_TRY(wr_table_set_schema(t, schema, err));
+    WR_TRY(wr_table_set_schema(t, schema, WR_SPEC_CREATE, err));
     WR_TRY(wr_table_settle_spec(t, schema, WR_SPEC_CREATE, err));
     t->create = true;
     return wr_table_open_files(t, err);
@@ -476,6 +476,7 @@ wr_code wr_table_rename(wr_table *t, const char *ns, const char *name, wr_err *e
     wr_free(t->ns), wr_free(t->name);
     t->ns = a, t->name = b;
     t->rename_dirty = t->touched = true;
+    WR_TRY(wr_table_settle_order(t, t->schema, WR_SPEC_RENAME, err)); /* another rule of lake.layout may match now */
     return wr_table_settle_spec(t, t->schema, WR_SPEC_RENAME, err);
 }
 

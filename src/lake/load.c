@@ -30,6 +30,7 @@ typedef struct beginning {
     wr_index *index;
     wr_map *by_path;
     wr_key_plan *plan;
+    wr_order *order;
     wr_pending *pending;
 } beginning;
 
@@ -38,6 +39,7 @@ static void beginning_clear(beginning *b) {
     wr_index_free(b->index);
     wr_map_free(b->by_path, NULL);
     wr_key_plan_free(b->plan);
+    wr_order_free(b->order);
     wr_pending_free(b->pending);
 }
 
@@ -46,6 +48,7 @@ static wr_code prepare(const wr_table *t, const wr_schema *schema, const char *i
     b->by_path = wr_map_new(), b->pending = wr_pending_new();
     if (!b->info || !b->dir || !b->by_path || !b->pending) return wr_nomem(err, "load", strlen(info));
     WR_TRY(wr_key_plan_new(schema, &b->plan, err));
+    WR_TRY(wr_table_new_order(t, schema, WR_SPEC_LOAD, &b->order, err));
     return wr_index_new(b->plan, b->dir, &b->index, err);
 }
 
@@ -73,8 +76,9 @@ wr_code wr_table_load_begin(wr_table *t, const wr_schema *schema, const char *in
     wr_free(t->load_info);
     wr_schema_unref(t->schema);
     wr_key_plan_free(t->plan);
+    wr_order_free(t->order);
     wr_pending_free(t->pending);
-    t->load_info = WR_STEAL(b.info), t->schema = ref, t->plan = WR_STEAL(b.plan);
+    t->load_info = WR_STEAL(b.info), t->schema = ref, t->plan = WR_STEAL(b.plan), t->order = WR_STEAL(b.order);
     t->pending = WR_STEAL(b.pending), t->by_path = WR_STEAL(b.by_path), t->index = WR_STEAL(b.index);
     t->loading = t->restart = t->load_dirty = t->touched = t->schema_dirty = true;
     t->publish = t->replace = false;
@@ -148,7 +152,7 @@ wr_code wr_load_writer_seal(wr_load_writer *w, wr_err *err) {
     w->packs = more;
     WR_AUTO char *run_path = wr_index_run_path(w->t->index);
     if (!run_path) return wr_nomem(err, "index run path", 64);
-    WR_TRY(wr_table_write_rows(w->t, w->t->plan, &w->t->how, WR_WRITE_THIN, w->batch, w->keys, run_path, &w->packs[w->npacks], err));
+    WR_TRY(wr_table_write_rows(w->t, w->t->plan, &w->t->how, w->t->order, WR_WRITE_THIN, w->batch, w->keys, run_path, &w->packs[w->npacks], err));
     w->npacks++;
     reset(w); /* only now: a failed seal can be tried again */
     return WR_OK;

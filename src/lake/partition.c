@@ -213,7 +213,8 @@ void wr_pack_clear(wr_pack *p) {
 /* Which row goes where. */
 typedef struct split {
     wr_tuples tuples;
-    uint32_t *order; /* live rows of the batch by number of their partition, else in order */
+    uint32_t *order; /* live rows of the batch by number of their partition, in each as the table's files are sorted */
+    bool moved;      /* not as they are in the batch */
     uint32_t *ends;  /* [tuples.n] */
     uint32_t live;
 } split;
@@ -238,27 +239,31 @@ static wr_code number_rows(const wr_spread *how, const wr_batch *batch, uint32_t
     return WR_OK;
 }
 
-static wr_code split_rows(const wr_spread *how, const wr_batch *batch, split *s, wr_err *err) {
+static wr_code split_rows(const wr_spread *how, const wr_order *by, const wr_batch *batch, split *s, wr_err *err) {
     uint32_t rows = wr_batch_rows(batch), none;
     WR_AUTO uint32_t *no = wr_calloc((size_t)rows + 1, sizeof *no);
+    WR_AUTO uint32_t *sorted = NULL;
     s->live = wr_batch_live_rows(batch);
     s->order = wr_malloc(((size_t)s->live + 1) * sizeof *s->order);
     if (!no || !s->order) return wr_nomem(err, "partitions", (size_t)rows * sizeof *no);
     if (how->spec->n) WR_TRY(number_rows(how, batch, no, s, err));
     else WR_TRY(wr_tuples_number(&s->tuples, (wr_slice){0}, &none, err));
+    if (by->nkeys) WR_TRY(wr_batch_order(batch, by->keys, by->nkeys, &sorted, err)); /* NULL: they are */
+    s->moved = sorted != NULL;
     uint32_t n = s->tuples.n, at = 0;
     if (!(s->ends = wr_calloc((size_t)n + 1, sizeof *s->ends))) return wr_nomem(err, "partitions", (size_t)n * sizeof *s->ends);
     for (uint32_t i = 0; i < rows; i++)
         if (!wr_batch_dead(batch, i)) s->ends[no[i]]++;
     for (uint32_t p = 0; p < n; p++) at += s->ends[p], s->ends[p] = at - s->ends[p]; /* where it begins ... */
-    for (uint32_t i = 0; i < rows; i++)
-        if (!wr_batch_dead(batch, i)) s->order[s->ends[no[i]]++] = i; /* ... and, at last, ends */
+    for (uint32_t k = 0; sorted && k < s->live; k++) s->order[s->ends[no[sorted[k]]]++] = sorted[k]; /* ... and, at last, ends */
+    for (uint32_t i = 0; !sorted && i < rows; i++)
+        if (!wr_batch_dead(batch, i)) s->order[s->ends[no[i]]++] = i;
     return WR_OK;
 }
 
-static wr_code write_whole(wr_table *t, const wr_batch *batch, const char *path, wr_parquet_file *pf, wr_err *err) {
+static wr_code write_whole(wr_table *t, const wr_batch *batch, const wr_parquet_options *opts, const char *path, wr_parquet_file *pf, wr_err *err) {
     if (WR_FAULT("lake.before_data_file")) return wr_fail(err, WR_E_IO, WR_RETRY_SOON, "injected: writing %s", path);
-    return wr_parquet_write(t->lake->engine, batch, path, NULL, pf, err);
+    return wr_parquet_write(t->lake->engine, batch, path, opts, pf, err);
 }
 
 /* Some rows of a batch, by way of small ones. */
@@ -280,27 +285,31 @@ static wr_code add_rows(wr_parquet_writer *w, const wr_schema *schema, const wr_
     return rc;
 }
 
-static wr_code write_some(const wr_schema *schema, const wr_batch *batch, const char *path, const uint32_t *rows, uint32_t n, wr_parquet_file *pf, wr_err *err) {
+static wr_code write_some(const wr_schema *schema, const wr_batch *batch, const wr_parquet_options *opts, const char *path, const uint32_t *rows, uint32_t n, wr_parquet_file *pf, wr_err *err) {
     wr_parquet_writer *w;
     if (WR_FAULT("lake.before_data_file")) return wr_fail(err, WR_E_IO, WR_RETRY_SOON, "injected: writing %s", path);
-    WR_TRY(wr_parquet_writer_open(schema, path, NULL, &w, err));
+    WR_TRY(wr_parquet_writer_open(schema, path, opts, &w, err));
     wr_code rc = add_rows(w, schema, batch, rows, n, err);
     if (rc == WR_OK) return wr_parquet_writer_close(w, pf, err);
     wr_parquet_writer_abandon(w);
     return rc;
 }
 
-static wr_code write_file(wr_table *t, const wr_spread *how, const wr_batch *batch, const split *s, uint32_t p, wr_ice_file *f, wr_err *err) {
+static wr_code write_file(wr_table *t, const wr_spread *how, const wr_order *by, const wr_batch *batch, const split *s, uint32_t p, wr_ice_file *f, wr_err *err) {
     WR_AUTO char *path = NULL;
     WR_CLEANUP(wr_parquet_file_clear) wr_parquet_file pf = {0};
+    wr_parquet_options opts = wr_order_options(by);
     uint32_t from = p ? s->ends[p - 1] : 0;
     WR_TRY(wr_store_stage(t->lake->store, f->path, &path, err));
-    if (s->tuples.n == 1) WR_TRY(write_whole(t, batch, path, &pf, err));
-    else WR_TRY(write_some(how->schema, batch, path, s->order + from, s->ends[p] - from, &pf, err));
+    if (s->tuples.n == 1) {
+        opts.rows = s->moved ? s->order : NULL;
+        WR_TRY(write_whole(t, batch, &opts, path, &pf, err));
+    } else WR_TRY(write_some(how->schema, batch, &opts, path, s->order + from, s->ends[p] - from, &pf, err));
     wr_code rc = wr_store_publish(t->lake->store, f->path, path, err);
     if (rc != WR_OK) return wr_store_discard(path), rc;
     f->records = pf.rows, f->bytes = pf.bytes;
     f->stats = WR_STEAL(pf.cols), f->nstats = pf.ncols;
+    f->sorted_by = wr_ice_sorted_by(&by->sort);
     return WR_OK;
 }
 
@@ -336,26 +345,26 @@ static wr_code build_run(const wr_key_plan *plan, const split *s, const wr_key *
     return wr_run_build(plan, entries, n, paths, pack->n, run_path, &pack->run, err);
 }
 
-static wr_code write_pack(wr_table *t, const wr_key_plan *plan, const wr_spread *how, wr_batch *batch, const split *s, const wr_key *keys, const char *run_path, wr_pack *pack, wr_err *err) {
+static wr_code write_pack(wr_table *t, const wr_key_plan *plan, const wr_spread *how, const wr_order *by, wr_batch *batch, const split *s, const wr_key *keys, const char *run_path, wr_pack *pack, wr_err *err) {
     WR_TRY(name_files(t, how, s, pack, err));
-    for (uint32_t p = 0; p < pack->n; p++) WR_TRY(write_file(t, how, batch, s, p, pack->files[p], err));
+    for (uint32_t p = 0; p < pack->n; p++) WR_TRY(write_file(t, how, by, batch, s, p, pack->files[p], err));
     return build_run(plan, s, keys, run_path, pack, err);
 }
 
 static bool is_thin(const wr_batch *batch, const split *s) { return s->tuples.n > THIN_FILES && wr_batch_bytes(batch) / s->tuples.n < THIN_BYTES; }
 
-static wr_code write_plain(wr_table *t, const wr_key_plan *plan, const wr_spread *how, wr_batch *batch, const wr_key *keys, const char *run_path, wr_pack *pack, wr_err *err) {
+static wr_code write_plain(wr_table *t, const wr_key_plan *plan, const wr_spread *how, const wr_order *by, wr_batch *batch, const wr_key *keys, const char *run_path, wr_pack *pack, wr_err *err) {
     WR_CLEANUP(split_clear) split s = {0};
     wr_spread plain = {.spec = &(wr_spec){.id = WR_PLAIN_SPEC}, .schema = how->schema};
-    WR_TRY(split_rows(&plain, batch, &s, err));
-    return write_pack(t, plan, &plain, batch, &s, keys, run_path, pack, err);
+    WR_TRY(split_rows(&plain, by, batch, &s, err));
+    return write_pack(t, plan, &plain, by, batch, &s, keys, run_path, pack, err);
 }
 
-wr_code wr_table_write_rows(wr_table *t, const wr_key_plan *plan, const wr_spread *how, wr_write_mode mode, wr_batch *batch, const wr_key *keys, const char *run_path, wr_pack *ret, wr_err *err) {
+wr_code wr_table_write_rows(wr_table *t, const wr_key_plan *plan, const wr_spread *how, const wr_order *order, wr_write_mode mode, wr_batch *batch, const wr_key *keys, const char *run_path, wr_pack *ret, wr_err *err) {
     WR_CLEANUP(split_clear) split s = {0};
     wr_pack pack = {0};
-    WR_TRY(split_rows(how, batch, &s, err));
-    wr_code rc = mode == WR_WRITE_THIN && is_thin(batch, &s) ? write_plain(t, plan, how, batch, keys, run_path, &pack, err) : write_pack(t, plan, how, batch, &s, keys, run_path, &pack, err);
+    WR_TRY(split_rows(how, order, batch, &s, err));
+    wr_code rc = mode == WR_WRITE_THIN && is_thin(batch, &s) ? write_plain(t, plan, how, order, batch, keys, run_path, &pack, err) : write_pack(t, plan, how, order, batch, &s, keys, run_path, &pack, err);
     if (rc != WR_OK) return wr_pack_clear(&pack), wr_err_in(err, "writing data files of %s.%s", t->ns, t->name);
     *ret = pack;
     return WR_OK;

@@ -26,23 +26,15 @@ wr_code wr_tuples_of_file(wr_tuples *t, const wr_ice_file *f, uint32_t *ret_no, 
 
 /* THIN: rather one file without a partition than many small ones; compaction spreads it when there is more. */
 typedef enum wr_write_mode { WR_WRITE_EXACT, WR_WRITE_THIN } wr_write_mode;
-/* The batch's live rows, each in a file of its partition, one file after the other: beside the batch the memory of a row group. keys[i] belongs to the batch's row i.
+/* The batch's live rows, each in a file of its partition, in that order, one file after the other: beside the batch the memory of a row group. keys[i] belongs to the batch's row i.
  * The run is kept at run_path. @thread any */
-wr_code wr_table_write_rows(wr_table *t, const wr_key_plan *plan, const wr_spread *how, wr_write_mode mode, wr_batch *batch, const wr_key *keys, const char *run_path, wr_pack *ret, wr_err *err);
+wr_code wr_table_write_rows(wr_table *t, const wr_key_plan *plan, const wr_spread *how, const wr_order *order, wr_write_mode mode, wr_batch *batch, const wr_key *keys, const char *run_path, wr_pack *ret, wr_err *err);
 /* Among the table's live files, not committed yet; all or nothing. Empties the pack on success. */
 typedef enum wr_origin { WR_ORIGIN_CHANGES, WR_ORIGIN_LOAD, WR_ORIGIN_REWRITE } wr_origin;
 wr_code wr_table_take_pack(wr_table *t, wr_pack *p, wr_origin origin, wr_err *err);
 
 /* Settles the spec that the table is written by from now on, under this schema: what lake.layout says, else the table's default one. At creation all of the rule must fit
  * (WR_E_CONFIG); later, what names a column that the table once had is left out, and logged. */
-typedef enum wr_spec_reason {
-    WR_SPEC_CREATE,
-    WR_SPEC_OPEN,
-    WR_SPEC_ALTER,
-    WR_SPEC_LOAD,   /* columns that the current schema does not have come at publishing */
-    WR_SPEC_RENAME, /* and PUBLISH: not now, when files were written by a spec that no commit has told yet */
-    WR_SPEC_PUBLISH
-} wr_spec_reason;
 wr_code wr_table_settle_spec(wr_table *t, const wr_schema *schema, wr_spec_reason reason, wr_err *err);
 
 /* Where a new data file goes; both owned. @thread any */

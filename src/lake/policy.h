@@ -42,7 +42,7 @@ wr_policy wr_policy_of(uint64_t target_bytes, int files, const wr_upkeep *upkeep
 /* 0..WR_POLICY_LEVELS - 1 */
 int wr_policy_level(const wr_policy *p, const wr_policy_file *f);
 void wr_policy_choose(const wr_policy *p, const wr_policy_file *files, uint32_t n, wr_choice *ret);
-#define WR_SPREAD_PART 4 /* a job that spreads reads at most this part of job_bytes, unless one file alone has more: it may read it several times */
+#define WR_SPREAD_PART 4 /* a job that spreads reads at most this part of job_bytes, unless one file alone has more: most of its rows wait for their place in a file */
 int wr_policy_by_group(const void *a, const void *b); /* for qsort of wr_policy_file */
 /* Bytes at which an output ends, so that outputs of one job are of one size. */
 uint64_t wr_policy_output_bytes(const wr_policy *p, uint64_t live_bytes);

@@ -4,7 +4,7 @@
 void wr_remap_clear(wr_remap *m) {
     for (int i = 0; i < m->nin; i++)
         if (m->in[i].dead) roaring_bitmap_free(m->in[i].dead);
-    wr_free(m->in), wr_free(m->first), wr_free(m->to);
+    wr_free(m->in), wr_free(m->first), wr_free(m->place);
     *m = (wr_remap){0};
 }
 
@@ -33,20 +33,19 @@ wr_code wr_remap_add_output(wr_remap *m, uint64_t first, wr_err *err) {
     return WR_OK;
 }
 
-wr_code wr_remap_scatter(wr_remap *m, wr_err *err) {
-    m->to = wr_calloc((size_t)m->live + 1, sizeof *m->to);
-    return m->to ? WR_OK : wr_nomem(err, "rewritten rows", m->live * sizeof *m->to);
-}
-
-/* Where a rank is. In order: outputs are few, and ranks rise. */
-static wr_code kill_rank(const wr_remap *m, uint64_t rank, int *out, wr_remap_kill *kill, void *ctx, wr_err *err) {
-    if (m->to) return kill(ctx, (int)(m->to[rank] >> 32), (uint32_t)m->to[rank], err);
-    while (*out + 1 < m->nout && m->first[*out + 1] <= rank) ++*out;
-    return kill(ctx, *out, (uint32_t)(rank - m->first[*out]), err);
+static wr_code kill_rank(const wr_remap *m, uint64_t rank, wr_remap_kill *kill, void *ctx, wr_err *err) {
+    uint64_t at = m->place ? m->place[rank] : rank;
+    int low = 0, high = m->nout; /* the one that holds it */
+    while (low + 1 < high) {
+        int mid = low + (high - low) / 2;
+        if (m->first[mid] <= at) low = mid;
+        else high = mid;
+    }
+    return kill(ctx, low, (uint32_t)(at - m->first[low]), err);
 }
 
 static wr_code kill_range(const wr_remap *m, uint64_t rank, uint64_t end, wr_remap_kill *kill, void *ctx, wr_err *err) {
-    for (int out = 0; rank < end; rank++) WR_TRY(kill_rank(m, rank, &out, kill, ctx, err));
+    for (; rank < end; rank++) WR_TRY(kill_rank(m, rank, kill, ctx, err));
     return WR_OK;
 }
 
@@ -60,10 +59,10 @@ wr_code wr_remap_since(const wr_remap *m, int input, const roaring_bitmap_t *now
     wr_code rc = WR_OK;
     roaring_uint32_iterator_t *it = roaring_create_iterator(since);
     if (!it) rc = wr_nomem(err, "deleted rows", 64);
-    for (int out = 0; rc == WR_OK && it->has_value; roaring_advance_uint32_iterator(it)) {
+    for (; rc == WR_OK && it->has_value; roaring_advance_uint32_iterator(it)) {
         uint32_t row = it->current_value;
         uint64_t rank = in->base + row - (in->dead ? roaring_bitmap_rank(in->dead, row) : 0);
-        rc = kill_rank(m, rank, &out, kill, ctx, err);
+        rc = kill_rank(m, rank, kill, ctx, err);
     }
     if (it) roaring_free_uint32_iterator(it);
     roaring_bitmap_free(since);

@@ -2,14 +2,15 @@
 #include <inttypes.h>
 #include <string.h>
 #include "policy.h"
+#include "shuffle.h"
 #include "weir/base/fault.h"
+#include "weir/base/log.h"
 #include "weir/base/mem.h"
 
 #define ROW_ID 2147483540  /* Iceberg's reserved field ids of row lineage (spec, v3) */
 #define ROW_SEQ 2147483539
 #define GROUP_ROWS 122880  /* of a row group, unless its memory ends it before */
-#define PASS_SINKS 64      /* partitions of one pass over the inputs, and more while their rows fit into memory; files that are open at once */
-#define ROW_FACTOR 5       /* memory of a row for its bytes in a file: before any was seen */
+#define PARTS_NAMED 256    /* partitions whose first files are announced at once: each announcement is made durable */
 
 /* ------------------------------------------------------------------ pinning */
 static wr_code widen(wr_rewrite *w, wr_err *err) {
@@ -55,10 +56,12 @@ static wr_code pin(wr_rewrite *w, const uint32_t *nos, int n, wr_err *err) {
     w->group_bytes = t->lake->compact_bytes;
     WR_TRY(wr_spread_init(&w->how, t->how.spec, t->schema, err));
     WR_TRY(wr_key_plan_new(w->schema, &w->plan, err));
+    WR_TRY(wr_order_copy(t->order, &w->order, err));
     WR_TRY(widen(w, err));
+    WR_TRY(wr_key_plan_new(w->wide, &w->wide_plan, err));
     if (w->wide != w->schema) WR_TRY(wr_ice_manifest_list(t->ice, wr_ice_ref(t->ice, WR_ICE_MAIN), &w->list, err));
     for (int i = 0; i < n; i++) WR_TRY(pin_file(w, nos[i], err));
-    return w->scattered ? wr_remap_scatter(&w->map, err) : WR_OK;
+    return WR_OK;
 }
 
 wr_code wr_rewrite_new(wr_table *t, const uint32_t *nos, int n, uint64_t output_bytes, wr_rewrite **ret_rewrite, wr_err *err) {
@@ -91,225 +94,231 @@ void wr_rewrite_free(wr_rewrite *w) {
     wr_remap_clear(&w->map);
     if (w->wide != w->schema) wr_schema_unref(w->wide);
     wr_schema_unref(w->schema);
-    wr_key_plan_free(w->plan);
+    wr_key_plan_free(w->plan), wr_key_plan_free(w->wide_plan);
+    wr_order_free(w->order);
     wr_free(w);
 }
 
 /* ------------------------------------------------------------------ worker: one output */
-typedef struct sink { /* rows of one partition on their way to a file */
+typedef struct part { /* the outputs' rows of one partition */
     wr_slice tuple;
+    uint64_t rows, end; /* place behind the last one */
+    char *uri;          /* of its first file, once it is announced */
+} part;
+
+typedef struct work {
+    wr_rewrite *w;
+    int at;                /* input under way */
+    uint64_t seen, rank;   /* rows of it; live rows of all inputs, while it is worked out where they go */
+    uint64_t place;        /* rows of the outputs so far */
+    part *parts;
+    uint32_t nparts, part, named; /* the one under way; whose first files are announced */
+    wr_tuples tuples;      /* scattered: of the parts */
+    uint32_t *part_of;     /* [live] by rank; NULL = all rows are of one part */
+    wr_shuffle *shuffle;   /* NULL = rows are given on as they come */
     wr_batch *batch;
     wr_parquet_writer *writer;
     char *uri, *path;      /* of the output under way, and the file that becomes it */
     wr_run_entry *entries; /* its rows */
     uint32_t n, cap;
-    int out;               /* its number, once there is a row */
-} sink;
-
-typedef struct work {
-    wr_rewrite *w;
-    int at;                /* input under way */
-    uint64_t seen, rank;   /* rows of it; live rows so far, of all inputs */
-    sink *sinks;
-    uint32_t nsinks;
-    wr_value *vals;
     wr_buf row, wide_row;
-    /* scattered: */
-    wr_tuples tuples;
-    uint32_t *part;        /* [live] number of a row's partition, by rank */
-    uint64_t *rows;        /* [tuples.n] */
-    uint32_t first;        /* partition of the first sink */
-    uint64_t held;         /* memory of all sinks' batches */
-    int open;              /* writers */
-    uint64_t seen_bytes, seen_rows; /* memory of the rows so far */
 } work;
 
-static void sink_clear(sink *s) {
-    wr_batch_free(s->batch);
-    wr_parquet_writer_abandon(s->writer); /* the journal has it */
-    wr_free(s->uri), wr_free(s->path), wr_free(s->entries);
-    *s = (sink){0};
-}
-
 static void work_clear(work *k) {
-    for (uint32_t i = 0; i < k->nsinks; i++) sink_clear(&k->sinks[i]);
-    wr_free(k->sinks), wr_free(k->vals), wr_free(k->part), wr_free(k->rows);
+    wr_batch_free(k->batch);
+    wr_parquet_writer_abandon(k->writer); /* the journal has it */
+    for (uint32_t i = 0; k->parts && i < k->nparts; i++) wr_free(k->parts[i].uri);
+    wr_free(k->parts), wr_free(k->part_of);
     wr_tuples_clear(&k->tuples);
+    wr_free(k->uri), wr_free(k->path);
+    wr_free(k->entries);
+    wr_shuffle_free(k->shuffle);
     wr_buf_free(&k->row), wr_buf_free(&k->wide_row);
 }
 
-static wr_code begin_output(work *k, sink *s, wr_err *err) {
-    wr_rewrite *w = k->w;
-    if (!s->uri) {
-        WR_TRY(wr_table_new_data_uri(w->t, w->how.spec, s->tuple, &s->uri, err));
-        WR_TRY(wr_ice_announce(w->t->lake->state, (const char *const *)&s->uri, 1, err));
+static wr_code name_parts(work *k, wr_err *err) {
+    const wr_rewrite *w = k->w;
+    const char *uris[PARTS_NAMED];
+    int n = 0;
+    for (; k->named < k->nparts && n < PARTS_NAMED; k->named++) {
+        part *p = &k->parts[k->named];
+        if (!p->rows) continue;
+        WR_TRY(wr_table_new_data_uri(w->t, w->how.spec, p->tuple, &p->uri, err));
+        uris[n++] = p->uri;
     }
-    WR_TRY(wr_store_stage(w->t->lake->store, s->uri, &s->path, err));
-    WR_TRY(wr_parquet_writer_open(w->wide, s->path, NULL, &s->writer, err));
-    k->open++;
-    return WR_OK;
+    return wr_ice_announce(w->t->lake->state, uris, n, err);
 }
 
-static wr_code end_group(work *k, sink *s, wr_err *err) {
-    if (!s->batch) return WR_OK;
-    if (!s->writer) WR_TRY(begin_output(k, s, err));
-    WR_TRY(wr_parquet_writer_add(s->writer, s->batch, err));
-    k->held -= wr_batch_bytes(s->batch);
-    wr_batch_free(s->batch);
-    s->batch = NULL;
-    return WR_OK;
+static wr_code name_output(work *k, wr_err *err) {
+    const wr_rewrite *w = k->w;
+    part *p = &k->parts[k->part];
+    if (k->part >= k->named) WR_TRY(name_parts(k, err));
+    if (p->uri) return k->uri = WR_STEAL(p->uri), WR_OK;
+    WR_TRY(wr_table_new_data_uri(w->t, w->how.spec, p->tuple, &k->uri, err));
+    return wr_ice_announce(w->t->lake->state, (const char *const *)&k->uri, 1, err);
 }
 
-static wr_code new_output(work *k, sink *s, wr_err *err) {
+static wr_code begin_output(work *k, wr_err *err) {
     wr_rewrite *w = k->w;
-    if (w->nout == w->out_cap) {
-        int cap = w->out_cap ? w->out_cap * 2 : 4;
-        wr_sealed *o = wr_realloc(w->out, (size_t)cap * sizeof *o);
-        if (!o) return wr_nomem(err, "new files", (size_t)cap * sizeof *o);
-        w->out = o, w->out_cap = cap;
-    }
-    if (!w->scattered) WR_TRY(wr_remap_add_output(&w->map, k->rank, err));
-    s->out = w->nout;
-    w->out[w->nout++] = (wr_sealed){0};
+    WR_TRY(name_output(k, err));
+    WR_TRY(wr_store_stage(w->t->lake->store, k->uri, &k->path, err));
+    wr_parquet_options opts = wr_order_options(w->order);
+    return wr_parquet_writer_open(w->wide, k->path, &opts, &k->writer, err);
+}
+
+static wr_code end_group(work *k, wr_err *err) {
+    if (!k->batch) return WR_OK;
+    if (!k->writer) WR_TRY(begin_output(k, err));
+    WR_TRY(wr_parquet_writer_add(k->writer, k->batch, err));
+    wr_batch_free(k->batch);
+    k->batch = NULL;
     return WR_OK;
 }
 
-static wr_code close_file(work *k, sink *s, wr_sealed *ret, wr_err *err) {
+static wr_code out_room(wr_rewrite *w, wr_err *err) {
+    if (w->nout < w->out_cap) return WR_OK;
+    int cap = w->out_cap ? w->out_cap * 2 : 4;
+    wr_sealed *o = wr_realloc(w->out, (size_t)cap * sizeof *o);
+    if (!o) return wr_nomem(err, "new files", (size_t)cap * sizeof *o);
+    w->out = o, w->out_cap = cap;
+    return WR_OK;
+}
+
+static wr_code close_file(work *k, wr_sealed *s, wr_err *err) {
     wr_rewrite *w = k->w;
     wr_parquet_file pf = {0};
-    wr_ice_file *f = ret->file = wr_ice_file_new(WR_ICE_DATA, s->uri);
-    if (!f || !(f->format = wr_strdup("PARQUET"))) return wr_nomem(err, "file entry", 256);
-    WR_TRY(wr_ice_file_set_partition(f, w->how.spec->id, s->tuple, err));
-    k->open--;
-    WR_TRY(wr_parquet_writer_close(WR_STEAL(s->writer), &pf, err));
-    f->records = pf.rows, f->bytes = pf.bytes;
-    f->stats = WR_STEAL(pf.cols), f->nstats = pf.ncols;
+    s->file = wr_ice_file_new(WR_ICE_DATA, k->uri);
+    if (!s->file || !(s->file->format = wr_strdup("PARQUET"))) return wr_nomem(err, "file entry", 256);
+    WR_TRY(wr_ice_file_set_partition(s->file, w->how.spec->id, k->parts[k->part].tuple, err));
+    WR_TRY(wr_parquet_writer_close(WR_STEAL(k->writer), &pf, err));
+    s->file->records = pf.rows, s->file->bytes = pf.bytes;
+    s->file->stats = WR_STEAL(pf.cols), s->file->nstats = pf.ncols;
+    s->file->sorted_by = w->sorted ? wr_ice_sorted_by(&w->order->sort) : 0;
     wr_parquet_file_clear(&pf);
-    if (w->wide != w->schema) f->nstats -= 2; /* readers plan by columns, not by lineage */
-    return wr_store_publish(w->t->lake->store, s->uri, s->path, err);
+    if (w->wide != w->schema) s->file->nstats -= 2; /* readers plan by columns, not by lineage */
+    return wr_store_publish(w->t->lake->store, k->uri, k->path, err);
 }
 
-static wr_code build_run(const work *k, sink *s, wr_sealed *ret, wr_err *err) {
-    const wr_rewrite *w = k->w;
-    const char *paths[1] = {ret->file->path};
-    size_t stem = strlen(w->run_path) - strlen(".run");
-    WR_AUTO char *path = wr_asprintf("%.*s-%d.run", (int)stem, w->run_path, s->out);
-    if (!path) return wr_nomem(err, "index run path", 64);
-    return wr_run_build(w->plan, s->entries, s->n, paths, 1, path, &ret->run, err);
-}
-
-static wr_code end_output(work *k, sink *s, wr_err *err) {
+static wr_code build_run(work *k, wr_sealed *s, wr_err *err) {
     wr_rewrite *w = k->w;
-    WR_TRY(end_group(k, s, err));
-    if (!s->writer) return WR_OK;
-    wr_sealed sealed = {0};
-    wr_code rc = close_file(k, s, &sealed, err);
+    const char *paths[1] = {s->file->path};
+    size_t stem = strlen(w->run_path) - strlen(".run");
+    WR_AUTO char *path = wr_asprintf("%.*s-%d.run", (int)stem, w->run_path, w->nout);
+    if (!path) return wr_nomem(err, "index run path", 64);
+    return wr_run_build(w->plan, k->entries, k->n, paths, 1, path, &s->run, err);
+}
+
+static wr_code end_output(work *k, wr_err *err) {
+    wr_rewrite *w = k->w;
+    WR_TRY(end_group(k, err));
+    if (!k->writer) return WR_OK;
+    WR_TRY(out_room(w, err));
+    WR_TRY(wr_remap_add_output(&w->map, k->place - k->n, err));
+    wr_sealed s = {0};
+    wr_code rc = close_file(k, &s, err);
     if (rc == WR_OK && WR_FAULT("lake.compact")) rc = wr_fail(err, WR_E_IO, WR_RETRY_SOON, "injected: compaction");
-    if (rc == WR_OK) rc = build_run(k, s, &sealed, err);
-    if (rc != WR_OK) return sealed.file ? remove_output(w, &sealed) : (void)0, rc;
-    w->bytes_out += sealed.file->bytes;
-    w->out[s->out] = sealed;
-    wr_free(s->uri), wr_free(s->path);
-    s->uri = s->path = NULL, s->n = 0;
+    if (rc == WR_OK) rc = build_run(k, &s, err);
+    if (rc != WR_OK) return s.file ? remove_output(w, &s) : (void)0, rc;
+    w->bytes_out += s.file->bytes;
+    w->out[w->nout++] = s;
+    wr_free(k->uri), wr_free(k->path);
+    k->uri = k->path = NULL, k->n = 0;
     return WR_OK;
 }
 
 /* ------------------------------------------------------------------ worker: rows */
-static wr_code entry_room(sink *s, wr_err *err) {
-    if (s->n < s->cap) return WR_OK;
-    uint32_t cap = s->cap ? s->cap * 2 : 16;
-    wr_run_entry *e = wr_realloc(s->entries, (size_t)cap * sizeof *e);
+static wr_code entry_room(work *k, wr_err *err) {
+    if (k->n < k->cap) return WR_OK;
+    uint32_t cap = k->cap ? k->cap * 2 : 1024;
+    wr_run_entry *e = wr_realloc(k->entries, (size_t)cap * sizeof *e);
     if (!e) return wr_nomem(err, "index run", (size_t)cap * sizeof *e);
-    s->entries = e, s->cap = cap;
+    k->entries = e, k->cap = cap;
     return WR_OK;
 }
 
+/* The key is in the row with its lineage where it is without; a row that is its own key is hashed without. */
 static wr_code key_of(work *k, wr_slice row, wr_key *ret_key, wr_err *err) {
     const wr_rewrite *w = k->w;
     int n = w->schema->ncols;
-    if (w->wide == w->schema) return wr_key_of(w->plan, row, ret_key, err);
-    WR_TRY(wr_row_read(w->wide, row, k->vals, err));
+    if (w->wide == w->schema || w->plan->form != WR_KEY_ROW) return wr_key_of(w->wide_plan, row, ret_key, err);
+    size_t nulls = ((size_t)n + 7) / 8, wide_nulls = ((size_t)n + 9) / 8, tail = 0;
+    if (row.n < wide_nulls) return wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "a row of %zu bytes", row.n);
+    for (int i = n; i < n + 2; i++) tail += row.p[i / 8] >> (i % 8) & 1 ? 0 : 8;
+    if (row.n < wide_nulls + tail) return wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "a row of %zu bytes", row.n);
     wr_buf_clear(&k->row);
-    size_t r = wr_row_begin(&k->row, n);
-    for (int i = 0; i < n; i++) wr_row_put(&k->row, r, i, w->schema->cols[i].type, &k->vals[i]);
+    wr_buf_put(&k->row, row.p, nulls);
+    if (n % 8 && !k->row.failed) k->row.p[nulls - 1] &= (uint8_t)((1u << n % 8) - 1);
+    wr_buf_put(&k->row, row.p + wide_nulls, row.n - wide_nulls - tail);
     WR_TRY(wr_buf_check(&k->row, "row", err));
     return wr_key_of(w->plan, wr_buf_view(&k->row), ret_key, err);
 }
 
-/* The row with what it inherited written out: in the new file it would inherit something else. */
-static wr_code append(work *k, sink *s, uint64_t pos, wr_slice row, wr_err *err) {
+/* The row with what it inherited written out: in the new file it would inherit something else. Both are the last columns, and fixed. */
+static wr_code with_lineage(work *k, uint64_t pos, wr_slice row, wr_slice *ret_row, wr_err *err) {
     const wr_rewrite *w = k->w;
     const wr_rewrite_input *in = &w->in[k->at];
     int n = w->schema->ncols;
-    if (w->wide == w->schema) return wr_batch_append(s->batch, row, err);
-    if (k->vals[n].null && in->first_row_id >= 0) k->vals[n] = (wr_value){.i64 = in->first_row_id + (int64_t)pos};
-    if (k->vals[n + 1].null && in->sequence >= 0) k->vals[n + 1] = (wr_value){.i64 = in->sequence};
+    int64_t own[2] = {in->first_row_id < 0 ? -1 : in->first_row_id + (int64_t)pos, in->sequence};
+    if (w->wide == w->schema) return *ret_row = row, WR_OK;
+    bool null[2];
+    size_t tail = 0;
+    for (int i = 0; i < 2; i++) null[i] = row.p[(n + i) / 8] >> ((n + i) % 8) & 1, tail += null[i] ? 0 : 8;
+    if (row.n < tail) return wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "a row of %zu bytes", row.n);
+    const uint8_t *had = row.p + row.n - tail;
     wr_buf_clear(&k->wide_row);
-    size_t r = wr_row_begin(&k->wide_row, n + 2);
-    for (int i = 0; i < n + 2; i++) wr_row_put(&k->wide_row, r, i, w->wide->cols[i].type, &k->vals[i]);
-    WR_TRY(wr_buf_check(&k->wide_row, "row", err));
-    return wr_batch_append(s->batch, wr_buf_view(&k->wide_row), err);
+    wr_buf_put(&k->wide_row, row.p, row.n - tail);
+    for (int i = 0; i < 2; i++) {
+        if (!null[i]) wr_buf_put(&k->wide_row, had, 8), had += 8;
+        else if (own[i] >= 0) wr_buf_put(&k->wide_row, &own[i], 8);
+        if (null[i] && own[i] >= 0 && !k->wide_row.failed) k->wide_row.p[(n + i) / 8] &= (uint8_t)~(1u << (n + i) % 8);
+    }
+    *ret_row = wr_buf_view(&k->wide_row);
+    return wr_buf_check(&k->wide_row, "row", err);
 }
 
-static wr_code into(work *k, sink *s, uint64_t pos, wr_slice row, wr_err *err) {
-    if (!s->n) WR_TRY(new_output(k, s, err));
-    if (!s->batch) {
-        WR_TRY(wr_batch_new(k->w->wide, &s->batch, err));
-        k->held += wr_batch_bytes(s->batch);
-    }
-    size_t before = wr_batch_bytes(s->batch);
-    WR_TRY(entry_room(s, err));
-    wr_run_entry *e = &s->entries[s->n];
-    *e = (wr_run_entry){.row = s->n};
-    WR_TRY(key_of(k, row, &e->key, err));
-    WR_TRY(append(k, s, pos, row, err));
-    if (k->w->scattered) k->w->map.to[k->rank] = (uint64_t)s->out << 32 | s->n;
-    s->n++;
-    k->held += wr_batch_bytes(s->batch) - before;
-    k->seen_bytes += wr_batch_bytes(s->batch) - before, k->seen_rows++;
+/* On to the partition of the next row. */
+static wr_code next_part(work *k, wr_err *err) {
+    WR_TRY(end_output(k, err));
+    while (k->place == k->parts[k->part].end) k->part++;
     return WR_OK;
 }
 
-static wr_code settle(work *k, sink *s, wr_err *err) {
-    const wr_rewrite *w = k->w;
-    if (s->batch && (wr_batch_rows(s->batch) >= GROUP_ROWS || wr_batch_bytes(s->batch) >= w->group_bytes)) WR_TRY(end_group(k, s, err));
-    bool full = s->n >= WR_POLICY_ROWS || (s->writer && !s->batch && wr_parquet_writer_bytes(s->writer) >= w->output_bytes);
-    return full ? end_output(k, s, err) : WR_OK;
+/* The next row of the outputs. */
+static wr_code put_row(void *ctx, wr_slice row, wr_err *err) {
+    work *k = ctx;
+    wr_rewrite *w = k->w;
+    if (__atomic_load_n(&w->stop, __ATOMIC_RELAXED)) return wr_fail(err, WR_E_CANCELLED, WR_RETRY_NO, "compaction is not wanted any more");
+    if (k->place == k->parts[k->part].end) WR_TRY(next_part(k, err));
+    if (!k->batch) WR_TRY(wr_batch_new(w->wide, &k->batch, err));
+    WR_TRY(entry_room(k, err));
+    wr_run_entry *e = &k->entries[k->n];
+    *e = (wr_run_entry){.row = k->n};
+    WR_TRY(key_of(k, row, &e->key, err));
+    WR_TRY(wr_batch_append(k->batch, row, err));
+    k->n++, k->place++;
+    if (wr_batch_rows(k->batch) >= GROUP_ROWS || wr_batch_bytes(k->batch) >= w->group_bytes) WR_TRY(end_group(k, err));
+    bool full = k->n >= WR_POLICY_ROWS || (k->writer && !k->batch && wr_parquet_writer_bytes(k->writer) >= w->output_bytes);
+    return full ? end_output(k, err) : WR_OK;
 }
 
-/* More rows than was thought: the largest batch goes to its file. */
-static wr_code relieve(work *k, wr_err *err) {
-    sink *big = NULL;
-    if (k->held <= 2 * k->w->group_bytes) return WR_OK;
-    for (uint32_t i = 0; i < k->nsinks; i++) {
-        sink *s = &k->sinks[i];
-        if (s->batch && (!big || wr_batch_bytes(s->batch) > wr_batch_bytes(big->batch))) big = s;
-    }
-    if (!big) return WR_OK;
-    return big->writer || k->open < PASS_SINKS ? end_group(k, big, err) : end_output(k, big, err);
-}
-
-/* *ret_live: it is one of those that are rewritten. */
-static wr_code meet_row(work *k, uint64_t pos, bool *ret_live, wr_err *err) {
+/* Whether the next row of the input under way is to be left out. */
+static wr_code pass(work *k, uint64_t pos, bool *ret_dead, wr_err *err) {
     const wr_rewrite *w = k->w;
     const roaring_bitmap_t *dead = w->map.in[k->at].dead;
     if (pos != k->seen++) return wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "row %" PRIu64 " of %s comes as row %" PRIu64, pos, w->in[k->at].uri, k->seen - 1);
+    *ret_dead = dead && roaring_bitmap_contains(dead, (uint32_t)pos);
     if (__atomic_load_n(&w->stop, __ATOMIC_RELAXED)) return wr_fail(err, WR_E_CANCELLED, WR_RETRY_NO, "compaction is not wanted any more");
-    *ret_live = !dead || !roaring_bitmap_contains(dead, (uint32_t)pos);
     return WR_OK;
 }
 
 static wr_code take_row(void *ctx, uint64_t pos, wr_slice row, wr_err *err) {
     work *k = ctx;
-    bool live;
-    WR_TRY(meet_row(k, pos, &live, err));
-    if (!live) return WR_OK;
-    uint32_t to = k->w->scattered ? k->part[k->rank] - k->first : 0;
-    if (to >= k->nsinks) return k->rank++, WR_OK; /* another pass takes it */
-    WR_TRY(into(k, &k->sinks[to], pos, row, err));
-    k->rank++;
-    WR_TRY(settle(k, &k->sinks[to], err));
-    return k->w->scattered ? relieve(k, err) : WR_OK;
+    bool dead;
+    wr_slice whole;
+    WR_TRY(pass(k, pos, &dead, err));
+    if (dead) return WR_OK;
+    WR_TRY(with_lineage(k, pos, row, &whole, err));
+    return k->shuffle ? wr_shuffle_put(k->shuffle, whole, err) : put_row(k, whole, err);
 }
 
 /* What rows without lineage of their own inherit from their file. */
@@ -341,25 +350,26 @@ static wr_code read_input(work *k, const wr_parquet_read_options *o, const wr_sc
     return wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "%s has %" PRIu64 " rows, not the %" PRIu64 " that the table's metadata says", uri, k->seen, in->records);
 }
 
-static wr_code read_rows(work *k, wr_err *err) {
-    return read_input(k, &(wr_parquet_read_options){.fill_initial = true}, k->w->wide, take_row, k, err);
-}
-
-/* In order: a partition's inputs stand together. */
-static wr_code run_in_order(work *k, wr_err *err) {
+/* ------------------------------------------------------------------ worker: whose partition rows are of */
+/* A partition's inputs stand together. */
+static wr_code parts_of_inputs(work *k, wr_err *err) {
     const wr_rewrite *w = k->w;
-    sink *s = &k->sinks[0];
-    for (k->at = 0; k->at < w->nin; k->at++) {
-        const wr_rewrite_input *in = &w->in[k->at];
-        wr_slice tuple = w->how.spec->n ? wr_slice_of(in->tuple, in->tuple_n) : (wr_slice){0};
-        if (!wr_slice_eq(tuple, s->tuple)) WR_TRY(end_output(k, s, err));
-        s->tuple = tuple;
-        WR_TRY(read_rows(k, err));
+    const wr_remap *m = &w->map;
+    k->parts = wr_calloc((size_t)w->nin + 1, sizeof *k->parts);
+    if (!k->parts) return wr_nomem(err, "partitions", (size_t)w->nin * sizeof *k->parts);
+    for (int i = 0; i < w->nin; i++) {
+        wr_slice tuple = w->how.spec->n ? wr_slice_of(w->in[i].tuple, w->in[i].tuple_n) : (wr_slice){0};
+        if (!k->nparts || !wr_slice_eq(k->parts[k->nparts - 1].tuple, tuple)) k->parts[k->nparts++].tuple = tuple;
+        k->parts[k->nparts - 1].rows += (i + 1 < w->nin ? m->in[i + 1].base : m->live) - m->in[i].base;
     }
-    return end_output(k, s, err);
+    if (k->nparts < 2 || !w->order->nkeys) return WR_OK;
+    if (!(k->part_of = wr_malloc((m->live + 1) * sizeof *k->part_of))) return wr_nomem(err, "partitions", m->live * sizeof *k->part_of);
+    uint64_t rank = 0;
+    for (uint32_t p = 0; p < k->nparts; p++)
+        for (uint64_t n = k->parts[p].rows; n; n--) k->part_of[rank++] = p;
+    return WR_OK;
 }
 
-/* ------------------------------------------------------------------ worker: scattered */
 typedef struct census { /* of the columns that partitions are made from */
     work *k;
     wr_schema *schema;
@@ -378,13 +388,13 @@ static void census_clear(census *c) {
 static wr_code count_row(void *ctx, uint64_t pos, wr_slice row, wr_err *err) {
     census *c = ctx;
     work *k = c->k;
-    bool live;
-    WR_TRY(meet_row(k, pos, &live, err));
-    if (!live) return WR_OK;
+    bool dead;
+    WR_TRY(pass(k, pos, &dead, err));
+    if (dead) return WR_OK;
     wr_buf_clear(&c->tuple);
     WR_TRY(wr_row_read(c->schema, row, c->vals, err));
     WR_TRY(wr_spec_tuple(c->how.spec, c->how.cols, c->vals, &c->tuple, err));
-    return wr_tuples_number(&k->tuples, wr_buf_view(&c->tuple), &k->part[k->rank++], err);
+    return wr_tuples_number(&k->tuples, wr_buf_view(&c->tuple), &k->part_of[k->rank++], err);
 }
 
 static wr_code source_columns(const wr_rewrite *w, census *c, int *cols, int *ret_n, wr_err *err) {
@@ -404,70 +414,124 @@ static wr_code source_columns(const wr_rewrite *w, census *c, int *cols, int *re
     return c->vals ? wr_spread_init(&c->how, w->how.spec, c->schema, err) : wr_nomem(err, "partition columns", 64);
 }
 
-/* Which partition each row is of, and how many rows each has. */
-static wr_code take_census(work *k, wr_err *err) {
+/* Scattered: each row is of the partition that the present spec has it in. */
+static wr_code parts_of_rows(work *k, wr_err *err) {
     const wr_rewrite *w = k->w;
     WR_CLEANUP(census_clear) census c = {.k = k};
     WR_AUTO int *cols = wr_calloc((size_t)w->how.spec->n + 1, sizeof *cols);
     wr_parquet_read_options o = {.columns = cols, .fill_initial = true};
-    k->part = wr_malloc(((size_t)w->map.live + 1) * sizeof *k->part);
-    if (!cols || !k->part) return wr_nomem(err, "partitions", w->map.live * sizeof *k->part);
+    k->part_of = wr_malloc(((size_t)w->map.live + 1) * sizeof *k->part_of);
+    if (!cols || !k->part_of) return wr_nomem(err, "partitions", w->map.live * sizeof *k->part_of);
     WR_TRY(source_columns(w, &c, cols, &o.ncolumns, err));
     for (k->at = 0; k->at < w->nin; k->at++) WR_TRY(read_input(k, &o, w->schema, count_row, &c, err));
-    k->rows = wr_calloc((size_t)k->tuples.n + 1, sizeof *k->rows);
-    if (!k->rows) return wr_nomem(err, "partitions", (size_t)k->tuples.n * sizeof *k->rows);
-    for (uint64_t i = 0; i < k->rank; i++) k->rows[k->part[i]]++;
+    k->parts = wr_calloc((size_t)k->tuples.n + 1, sizeof *k->parts);
+    if (!k->parts) return wr_nomem(err, "partitions", (size_t)k->tuples.n * sizeof *k->parts);
+    k->nparts = k->tuples.n;
+    for (uint32_t i = 0; i < k->nparts; i++) k->parts[i].tuple = wr_tuples_get(&k->tuples, i);
+    for (uint64_t i = 0; i < k->rank; i++) k->parts[k->part_of[i]].rows++;
     return WR_OK;
 }
 
-/* Partitions from k->first on whose rows are taken in the next pass. */
-static uint32_t next_pass(const work *k) {
-    const wr_rewrite *w = k->w;
-    uint64_t row = k->seen_rows ? k->seen_bytes / k->seen_rows + 1 : w->bytes_in * ROW_FACTOR / (w->map.live + 1) + 16, bytes = 0;
-    uint32_t n = 0;
-    for (; k->first + n < k->tuples.n; n++) {
-        bytes += k->rows[k->first + n] * row;
-        if (n >= PASS_SINKS && bytes > w->group_bytes) break;
-    }
-    return n;
+/* ------------------------------------------------------------------ worker: where rows go */
+typedef struct sorting {
+    work *k;
+    wr_schema *schema; /* of the sort columns, in the order's order */
+    wr_sort_key *keys;
+    int *columns;
+    wr_sorter *sorter;
+} sorting;
+
+static void sorting_clear(sorting *x) {
+    wr_sorter_free(x->sorter);
+    wr_schema_unref(x->schema);
+    wr_free(x->keys), wr_free(x->columns);
 }
 
-/* All files of a pass are announced at once. */
-static wr_code begin_pass(work *k, uint32_t n, wr_err *err) {
-    const wr_rewrite *w = k->w;
-    WR_AUTO const char **uris = wr_calloc((size_t)n + 1, sizeof *uris);
-    sink *sinks = wr_realloc(k->sinks, ((size_t)n + 1) * sizeof *sinks);
-    if (sinks) k->sinks = sinks;
-    if (!sinks || !uris) return wr_nomem(err, "new files", (size_t)n * sizeof *sinks);
-    for (k->nsinks = 0; k->nsinks < n; k->nsinks++) {
-        sink *s = &sinks[k->nsinks];
-        *s = (sink){.tuple = wr_tuples_get(&k->tuples, k->first + k->nsinks)};
-        WR_TRY(wr_table_new_data_uri(w->t, w->how.spec, s->tuple, &s->uri, err));
-        uris[k->nsinks] = s->uri;
-    }
-    return wr_ice_announce(w->t->lake->state, uris, (int)n, err);
+static wr_code sort_row(void *ctx, uint64_t pos, wr_slice row, wr_err *err) {
+    sorting *x = ctx;
+    bool dead;
+    WR_TRY(pass(x->k, pos, &dead, err));
+    return dead ? WR_OK : wr_sorter_add(x->sorter, row, err);
 }
 
-static wr_code run_scattered(work *k, wr_err *err) {
-    const wr_rewrite *w = k->w;
-    k->nsinks = 0;
-    WR_TRY(take_census(k, err));
-    for (uint32_t n; (n = next_pass(k)) > 0; k->first += n) {
-        WR_TRY(begin_pass(k, n, err));
-        k->rank = 0;
-        for (k->at = 0; k->at < w->nin; k->at++) WR_TRY(read_rows(k, err));
-        for (uint32_t i = 0; i < n; i++) {
-            WR_TRY(end_output(k, &k->sinks[i], err));
-            sink_clear(&k->sinks[i]);
-        }
-        k->nsinks = 0;
+static wr_code sorting_begin(sorting *x, const wr_rewrite *w, wr_err *err) {
+    const wr_order *o = w->order;
+    size_t n = (size_t)o->nkeys;
+    WR_AUTO wr_column *cols = wr_calloc(n, sizeof *cols);
+    x->keys = wr_calloc(n, sizeof *x->keys), x->columns = wr_calloc(n, sizeof *x->columns);
+    if (!cols || !x->keys || !x->columns) return wr_nomem(err, "sort", n * sizeof *cols);
+    for (int i = 0; i < o->nkeys; i++) {
+        cols[i] = w->schema->cols[o->keys[i].col], cols[i].key_ord = 0;
+        x->columns[i] = o->keys[i].col;
+        x->keys[i] = o->keys[i], x->keys[i].col = i;
     }
+    WR_TRY(wr_schema_new(cols, o->nkeys, 1, &x->schema, err));
+    return wr_sorter_new(x->schema, x->keys, o->nkeys, WR_REWRITE_KEY_BYTES, &x->sorter, err);
+}
+
+/* All live rows by the order alone. *ret_rows NULL: they are in it. */
+static wr_code order_rows(work *k, uint32_t **ret_rows, wr_err *err) {
+    wr_rewrite *w = k->w;
+    WR_CLEANUP(sorting_clear) sorting x = {.k = k};
+    uint64_t n;
+    WR_TRY(sorting_begin(&x, w, err));
+    wr_parquet_read_options o = {.columns = x.columns, .ncolumns = w->order->nkeys, .fill_initial = true};
+    for (k->at = 0; k->at < w->nin; k->at++) WR_TRY(read_input(k, &o, w->schema, sort_row, &x, err));
+    return wr_sorter_finish(x.sorter, ret_rows, &n, err);
+}
+
+static wr_code sort(work *k, uint32_t **ret_rows, wr_err *err) {
+    wr_rewrite *w = k->w;
+    if (!w->order->nkeys) return WR_OK;
+    wr_err why = WR_ERR_INIT;
+    wr_code rc = order_rows(k, ret_rows, &why);
+    w->sorted = rc == WR_OK;
+    if (rc != WR_E_LIMIT) return rc == WR_OK ? WR_OK : (*err = why, rc);
+    wr_log(WR_LOG_DEBUG, "compaction of %s.%s leaves its rows unsorted: %s", w->ns, w->name, why.msg); /* too many to sort: still worth rewriting */
     return WR_OK;
+}
+
+/* The place of each live row: partition after partition, in each by the order. The map has them afterwards, unless all rows are at theirs. */
+static wr_code find_places(work *k, const uint32_t *rows, wr_err *err) {
+    wr_remap *m = &k->w->map;
+    uint64_t live = m->live, at = 0;
+    bool moved = false;
+    WR_AUTO uint64_t *next = wr_calloc((size_t)k->nparts + 1, sizeof *next);
+    WR_AUTO uint32_t *place = NULL;
+    if (!next) return wr_nomem(err, "partitions", (size_t)k->nparts * sizeof *next);
+    for (uint32_t p = 0; p < k->nparts; p++) next[p] = at, k->parts[p].end = at += k->parts[p].rows;
+    if (!rows && !k->part_of) return WR_OK;
+    if (!(place = wr_malloc((live + 1) * sizeof *place))) return wr_nomem(err, "sort", live * sizeof *place);
+    for (uint64_t i = 0; i < live; i++) {
+        uint64_t rank = rows ? rows[i] : i, to = next[k->part_of ? k->part_of[rank] : 0]++;
+        place[rank] = (uint32_t)to;
+        moved |= to != rank;
+    }
+    if (moved) m->place = WR_STEAL(place);
+    return WR_OK;
+}
+
+static wr_code arrange(work *k, wr_err *err) {
+    wr_rewrite *w = k->w;
+    WR_AUTO uint32_t *rows = NULL;
+    WR_TRY(w->scattered ? parts_of_rows(k, err) : parts_of_inputs(k, err));
+    WR_TRY(sort(k, &rows, err));
+    WR_TRY(find_places(k, rows, err));
+    wr_free(k->part_of);
+    k->part_of = NULL;
+    if (!w->map.place) return WR_OK;
+    const char *slash = strrchr(w->run_path, '/');
+    WR_AUTO char *dir = wr_strndup(w->run_path, (size_t)(slash - w->run_path));
+    if (!dir) return wr_nomem(err, "path", 256);
+    return wr_shuffle_new(w->map.place, w->map.live, w->group_bytes, dir, &k->shuffle, err);
 }
 
 wr_code wr_rewrite_run(wr_rewrite *w, wr_err *err) {
-    WR_CLEANUP(work_clear) work k = {.w = w, .nsinks = 1, .sinks = wr_calloc(1, sizeof *k.sinks), .vals = wr_calloc((size_t)w->wide->ncols + 1, sizeof *k.vals)};
-    if (!k.vals || !k.sinks) return k.nsinks = 0, wr_nomem(err, "row", (size_t)w->wide->ncols * sizeof *k.vals);
+    WR_CLEANUP(work_clear) work k = {.w = w};
+    wr_parquet_read_options o = {.fill_initial = true};
     WR_TRY(read_lineage(w, err));
-    return w->scattered ? run_scattered(&k, err) : run_in_order(&k, err);
+    WR_TRY(arrange(&k, err));
+    for (k.at = 0; k.at < w->nin; k.at++) WR_TRY(read_input(&k, &o, w->wide, take_row, &k, err));
+    if (k.shuffle) WR_TRY(wr_shuffle_each(k.shuffle, put_row, &k, err));
+    return end_output(&k, err);
 }

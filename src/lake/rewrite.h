@@ -1,12 +1,16 @@
-/* Rewriting: the live rows of some data files of a table to new files of the table's present partitions, with bounded memory. Private to lake.
+/* Rewriting: the live rows of some data files of a table to new files of the table's present partitions, sorted as its files are, with bounded memory. Private to lake.
  *
- * Files of the present spec keep their partition: their rows go in order to new files of it, partition by partition. When one is of another spec, each row goes where the
- * present spec has it ("scattered"): the inputs are read once for their partitions, and then once for every so many partitions as memory takes. */
+ * Files of the present spec keep their partition. When one is of another spec, each row goes where the present spec has it ("scattered"), and the columns that partitions are made from are
+ * read first. Then the sort columns are read, and where each row goes is worked out: partition after partition, in each by the order. Then all columns, and rows that are not at their place
+ * yet wait (shuffle.h). Rows that are in order already go straight on; those with more keys than fit (WR_REWRITE_KEY_BYTES), or of a table without an order, are brought to their
+ * partitions only. */
 #ifndef WEIR_LAKE_REWRITE_H
 #define WEIR_LAKE_REWRITE_H
 
 #include "partition.h"
 #include "remap.h"
+
+#define WR_REWRITE_KEY_BYTES (UINT64_C(128) << 20) /* memory of the sort keys of a job's rows: four million numbers */
 
 typedef struct wr_rewrite_input {
     uint32_t no;
@@ -22,9 +26,11 @@ struct wr_rewrite {
     wr_table *t;              /* the worker uses of it what never changes: lake, location */
     char *ns, *name;
     wr_schema *schema, *wide; /* pinned; with the columns of row lineage behind (v3), else the same */
-    wr_key_plan *plan;
+    wr_key_plan *plan, *wide_plan;
     wr_spread how;            /* partitions of the new files */
     bool scattered;
+    wr_order *order;
+    bool sorted;              /* what comes out is in that order */
     char *list;               /* manifest list of the pinned snapshot; NULL: no lineage */
     char *run_path;           /* index runs are named after it */
     uint64_t output_bytes, group_bytes; /* where a file ends; memory of the rows of a row group */

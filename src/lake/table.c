@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include "weir/base/log.h"
 #include "weir/base/mem.h"
 #include "weir/base/sum.h"
 
@@ -65,6 +66,7 @@ void wr_table_free(wr_table *t) {
     wr_fresh_clear(t);
     wr_free(t->fresh.row_sums);
     wr_key_plan_free(t->plan);
+    wr_order_free(t->order);
     wr_schema_unref(t->schema);
     wr_ice_table_free(t->ice);
     wr_free(t->load_info);
@@ -74,9 +76,70 @@ void wr_table_free(wr_table *t) {
     wr_free(t);
 }
 
-wr_code wr_table_set_schema(wr_table *t, const wr_schema *s, wr_err *err) {
+/* The column that a rule means, by its old name too; NULL: it is gone, or of a type that cannot be sorted by. */
+static const char *meant_column(const wr_table *t, const char *column, bool lists, const wr_schema *s, wr_spec_reason reason) {
+    int c = wr_schema_find(s, column);
+    if (c < 0 && reason != WR_SPEC_CREATE) c = wr_ice_renamed_column(t->ice, column, s);
+    return c >= 0 && (lists || s->cols[c].type.kind != WR_FLOATS) ? s->cols[c].name : NULL;
+}
+
+/* Whether the rule goes on without that column, for the reason that is in err. */
+static bool goes_without(const wr_table *t, const char *column, wr_spec_reason reason, wr_err *err) {
+    if (err->code != WR_E_CONFIG || reason == WR_SPEC_CREATE) return false;
+    if ((reason == WR_SPEC_OPEN || reason == WR_SPEC_RENAME) && !wr_ice_had_column(t->ice, column)) return false;
+    wr_log(WR_LOG_WARN, "%s; the table goes on without", err->msg);
+    *err = (wr_err)WR_ERR_INIT;
+    return true;
+}
+
+static wr_code fit_sort(const wr_table *t, const wr_layout_rule *r, const wr_schema *s, wr_spec_reason reason, wr_layout_rule *fit, wr_err *err) {
+    for (int i = 0; i < r->nsort; i++) {
+        wr_sort_term term = r->sort[i];
+        const char *name = meant_column(t, term.column, false, s, reason);
+        bool twice = false;
+        for (int k = 0; name && k < fit->nsort; k++) twice |= !strcmp(fit->sort[k].column, name);
+        if (name && !twice) term.column = (char *)(uintptr_t)name, fit->sort[fit->nsort++] = term;
+        else if (!name && wr_layouts_check_sort(t->lake->layouts, r, i, t->ns, t->name, s, err) != WR_OK && !goes_without(t, term.column, reason, err)) return err->code;
+    }
+    return WR_OK;
+}
+
+static wr_code fit_bloom(const wr_table *t, const wr_layout_rule *r, const wr_schema *s, wr_spec_reason reason, wr_layout_rule *fit, wr_err *err) {
+    for (int i = 0; i < r->nbloom; i++) {
+        const char *name = meant_column(t, r->bloom[i], true, s, reason);
+        if (name) fit->bloom[fit->nbloom++] = (char *)(uintptr_t)name;
+        else if (wr_layouts_check_bloom(t->lake->layouts, r, i, t->ns, t->name, s, err) != WR_OK && !goes_without(t, r->bloom[i], reason, err)) return err->code;
+    }
+    return WR_OK;
+}
+
+wr_code wr_table_new_order(const wr_table *t, const wr_schema *s, wr_spec_reason reason, wr_order **ret_order, wr_err *err) {
+    const wr_layout_rule *r = wr_layouts_find(t->lake->layouts, t->ns, t->name);
+    if (!r) return wr_order_new(NULL, s, ret_order, err);
+    WR_AUTO wr_sort_term *sort = wr_calloc((size_t)r->nsort + 1, sizeof *sort);
+    WR_AUTO char **bloom = wr_calloc((size_t)r->nbloom + 1, sizeof *bloom);
+    if (!sort || !bloom) return wr_nomem(err, "order", 256);
+    wr_layout_rule fit = {.sort = r->sort ? sort : NULL, .bloom = r->bloom ? bloom : NULL, .target_file_bytes = r->target_file_bytes}; /* by the names of now */
+    WR_TRY(fit_sort(t, r, s, reason, &fit, err));
+    WR_TRY(fit_bloom(t, r, s, reason, &fit, err));
+    return wr_order_new(&fit, s, ret_order, err);
+}
+
+wr_code wr_table_settle_order(wr_table *t, const wr_schema *s, wr_spec_reason reason, wr_err *err) {
+    wr_order *order;
+    WR_TRY(wr_table_new_order(t, s, reason, &order, err));
+    wr_order_free(t->order);
+    t->order = order;
+    return WR_OK;
+}
+
+uint64_t wr_table_target_bytes(const wr_table *t) { return t->order && t->order->target_file_bytes ? t->order->target_file_bytes : t->lake->target_file_bytes; }
+
+wr_code wr_table_set_schema(wr_table *t, const wr_schema *s, wr_spec_reason reason, wr_err *err) {
     wr_key_plan *plan;
     WR_TRY(wr_key_plan_new(s, &plan, err));
+    wr_code rc = wr_table_settle_order(t, s, reason, err);
+    if (rc != WR_OK) return wr_key_plan_free(plan), rc;
     wr_key_plan_free(t->plan);
     t->plan = plan;
     wr_schema *ref = wr_schema_ref(s);
@@ -189,7 +252,7 @@ wr_code wr_table_flush(wr_table *t, wr_err *err) {
     WR_CLEANUP(wr_pack_clear) wr_pack pack = {0};
     WR_AUTO char *run_path = wr_index_run_path(t->index);
     if (!run_path) return wr_nomem(err, "index run path", 64);
-    WR_TRY(wr_table_write_rows(t, t->plan, &t->how, WR_WRITE_EXACT, t->batch, wr_pending_keys(t->pending), run_path, &pack, err));
+    WR_TRY(wr_table_write_rows(t, t->plan, &t->how, t->order, WR_WRITE_EXACT, t->batch, wr_pending_keys(t->pending), run_path, &pack, err));
     WR_TRY(wr_table_take_pack(t, &pack, WR_ORIGIN_CHANGES, err));
     wr_fresh_flushed(t);
     wr_table_drop_batch(t);
@@ -326,7 +389,7 @@ wr_code wr_table_get_health(wr_table *t, wr_table_health *ret, wr_err *err) {
         h.rows += f->ice->records - f->ndead, h.deleted_rows += f->ndead;
         h.data_files++, h.data_bytes += f->ice->bytes;
         h.delete_files += f->deletes != NULL;
-        wr_policy p = {.target_bytes = t->lake->target_file_bytes};
+        wr_policy p = {.target_bytes = wr_table_target_bytes(t)};
         h.files_at[wr_policy_level(&p, &(wr_policy_file){.bytes = f->ice->bytes, .records = f->ice->records})]++;
     }
     if (t->batch) h.rows += wr_batch_live_rows(t->batch);

@@ -6,6 +6,7 @@
 #include <roaring/roaring.h>
 #include "iceberg/ice.h"
 #include "index.h"
+#include "order.h"
 #include "weir/base/map.h"
 #include "weir/lake.h"
 
@@ -50,6 +51,16 @@ typedef struct wr_spread {
     int *cols;         /* [spec->n] where the source columns are among them, -1 = void */
 } wr_spread;
 
+/* Why a table's layout is settled anew. */
+typedef enum wr_spec_reason {
+    WR_SPEC_CREATE,
+    WR_SPEC_OPEN,
+    WR_SPEC_ALTER,
+    WR_SPEC_LOAD,   /* columns that the current schema does not have come at publishing */
+    WR_SPEC_RENAME, /* and PUBLISH: no other spec when files were written by a spec that no commit has told yet */
+    WR_SPEC_PUBLISH
+} wr_spec_reason;
+
 struct wr_table {
     wr_lake *lake;
     uint32_t id;
@@ -59,6 +70,7 @@ struct wr_table {
     wr_key_plan *plan;
     wr_spread how;         /* partitions of the files that are written (partition.h) */
     bool spec_dirty;       /* its spec is not the table's default one yet */
+    wr_order *order;   /* of the files it writes now */
     bool opened; /* files and index are loaded */
     uint64_t held; /* queue offset that it had when the lake was opened: what it holds is not applied again */
 
@@ -150,7 +162,10 @@ void wr_lake_unlist(wr_lake *l, wr_ice_table *ice); /* takes a dropped table out
 /* table.c */
 void wr_table_free(wr_table *t);
 void wr_table_forget_content(wr_table *t); /* drops files, index, batch, removals from memory */
-wr_code wr_table_set_schema(wr_table *t, const wr_schema *s, wr_err *err); /* schema and key plan only */
+wr_code wr_table_set_schema(wr_table *t, const wr_schema *s, wr_spec_reason reason, wr_err *err); /* schema, key plan and order only */
+/* By what lake.layout says of this table. At creation all of the rule must fit (WR_E_CONFIG); later, what names a column that the table once had is left out, and logged. */
+wr_code wr_table_new_order(const wr_table *t, const wr_schema *s, wr_spec_reason reason, wr_order **ret_order, wr_err *err);
+wr_code wr_table_settle_order(wr_table *t, const wr_schema *s, wr_spec_reason reason, wr_err *err);
 void wr_table_drop_batch(wr_table *t);
 wr_code wr_table_flush(wr_table *t, wr_err *err); /* the pending batch becomes a data file */
 wr_code wr_table_add_file(wr_table *t, wr_ice_file *file, bool committed, uint32_t *ret_no,
@@ -164,6 +179,7 @@ static inline bool wr_file_dead(const wr_data_file *f, uint32_t row) {
     return f->bits && f->bits[row / 64] >> (row % 64) & 1;
 }
 void wr_table_give_back(wr_table *t, uint32_t no); /* takes a file that was just added out again; it is the caller's */
+uint64_t wr_table_target_bytes(const wr_table *t); /* of a full data file */
 char *wr_table_index_dir(const wr_table *t); /* owned; NULL = no memory */
 
 /* witness.c */

@@ -40,6 +40,8 @@ typedef struct wr_ice_file {
     int32_t spec_id;                 /* partition spec, and the values that all its rows have in common (spec.h) */
     uint8_t *tuple;
     uint32_t tuple_n;
+    uint64_t sorted_by;              /* of a new data file: wr_ice_sorted_by of the order that its rows are in, 0 = none */
+    int32_t sort_order_id;           /* -1 = none; given by the commit that adds the file */
     /* deletes: */
     char *referenced;                     /* data file path, NULL when not file-scoped */
     int64_t content_offset, content_size; /* deletion vector blob in the Puffin file; -1 otherwise */
@@ -169,6 +171,17 @@ wr_code wr_ice_write_deletes(wr_engine *e, wr_state *state, const wr_ice_table *
 /* Files that are about to be made enter the journal. Durable on return. */
 wr_code wr_ice_announce(wr_state *state, const char *const *uris, int n, wr_err *err);
 
+/* ---- sort orders */
+typedef struct wr_ice_sort_field {
+    int32_t field_id;
+    bool descending, nulls_last;
+} wr_ice_sort_field;
+typedef struct wr_ice_sort_order {
+    wr_ice_sort_field *fields;
+    int n; /* 0 = as rows come */
+} wr_ice_sort_order;
+uint64_t wr_ice_sorted_by(const wr_ice_sort_order *o); /* the same for the same order; 0 = not sorted */
+
 /* ---- edits: one new snapshot of one table */
 typedef struct wr_ice_edit {
     wr_ice_table *table;
@@ -183,6 +196,7 @@ typedef struct wr_ice_edit {
     const wr_schema *schema;         /* non-NULL: schema of the new snapshot (added to schemas when different) */
     bool set_current_schema;         /* and make it current (main commits); load branches do it at publish */
     const wr_spec *spec;             /* non-NULL: of added files; joins the table's specs, and is the default one from when its schema is the current one */
+    const wr_ice_sort_order *sort;   /* the table's, once it shows its columns; NULL = it stays. Added files that say so are listed as sorted by it */
     const char *const *summary_keys, *const *summary_vals;
     int nsummary; /* weir.offset, weir.load, ... */
     const char *const *prop_keys, *const *prop_vals;

@@ -16,6 +16,7 @@ wr_ice_file *wr_ice_file_new(wr_ice_content content, const char *path) {
                        .sequence = -1,
                        .file_sequence = -1,
                        .first_row_id = -1,
+                       .sort_order_id = -1,
                        .content_offset = -1,
                        .content_size = -1};
     f->path = wr_strdup(path);
@@ -417,14 +418,12 @@ static wr_code read_partition(const wr_avro_value *df, const wr_spec *spec, cons
 static wr_code read_extra(const wr_avro_value *df, bool unread_tuple, wr_ice_file *f, wr_err *err) {
     const wr_avro_value *splits = wr_avro_field(df, 132), *eq = wr_avro_field(df, 135);
     wr_slice key = get_bytes(df, 131);
-    int64_t sort = get_int(df, 140, -1);
     if (splits && splits->kind != WR_AVRO_ARRAY) splits = NULL;
     if (eq && eq->kind != WR_AVRO_ARRAY) eq = NULL;
-    if (!splits && !eq && !key.p && sort < 0 && !unread_tuple) return WR_OK;
+    if (!splits && !eq && !key.p && !unread_tuple) return WR_OK;
     struct wr_ice_extra *x = f->extra = wr_calloc(1, sizeof *x);
     if (!x) return wr_nomem(err, "manifest entry", sizeof *x);
     x->unread_tuple = unread_tuple;
-    x->has_sort_order = sort >= 0, x->sort_order_id = (int32_t)sort;
     if (splits && !(x->split_offsets = read_numbers(splits, 8, &x->nsplit_offsets, err))) return err->code;
     if (eq && !(x->equality_ids = read_numbers(eq, 4, &x->nequality_ids, err))) return err->code;
     if (!copy_bytes(&x->key_metadata, &x->key_metadata_n, key.p, key.n)) return wr_nomem(err, "manifest entry", key.n);
@@ -451,6 +450,7 @@ static wr_code read_file(const wr_avro_value *df, const wr_manifest_file *mf, co
         if (*c >= 'a' && *c <= 'z') *c = (char)(*c - 'a' + 'A');
     f->records = (uint64_t)records, f->bytes = (uint64_t)bytes;
     f->first_row_id = content == 0 ? get_int(df, 142, -1) : -1;
+    f->sort_order_id = (int32_t)get_int(df, 140, -1);
     f->content_offset = get_int(df, 144, -1), f->content_size = get_int(df, 145, -1);
     if (content != 0) {
         wr_slice ref = referenced_path(df);
@@ -631,7 +631,7 @@ static void put_file(wr_buf *b, const wr_manifest_head *h, const wr_ice_file *f,
     put_opt_bytes(b, x->key_metadata, x->key_metadata_n);
     put_list64(b, x->split_offsets, x->nsplit_offsets);
     put_list32(b, x->equality_ids, x->nequality_ids);
-    put_opt_long(b, x->has_sort_order ? x->sort_order_id : -1);
+    put_opt_long(b, f->sort_order_id);
     if (v3) put_opt_long(b, f->content == WR_ICE_DATA ? f->first_row_id : -1);
     put_opt_bytes(b, (const uint8_t *)f->referenced, f->referenced ? strlen(f->referenced) : 0);
     if (v3) {

@@ -68,8 +68,6 @@ wr_code wr_entries_add(wr_entries *e, uint8_t status, wr_ice_file *file, bool ow
 
 /* What a rewritten entry must keep although nobody here looks at it. */
 struct wr_ice_extra {
-    int32_t sort_order_id;
-    bool has_sort_order;
     int64_t *split_offsets;
     int nsplit_offsets;
     int32_t *equality_ids;

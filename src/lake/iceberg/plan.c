@@ -6,6 +6,7 @@
 
 #include "iceberg/metadata.h"
 #include "iceberg/snapshot.h"
+#include "iceberg/sort_order.h"
 #include "iceberg/uuid.h"
 #include "weir/base/clock.h"
 #include "weir/base/mem.h"
@@ -78,6 +79,18 @@ static wr_code apply_properties(wr_plan *p, wr_err *err) {
             cJSON_DeleteItemFromObjectCaseSensitive(props, p->edit->prop_keys[i]);
     }
     return ok ? WR_OK : wr_nomem(err, "properties", 1);
+}
+
+/* A branch's columns may be others than the table's: its files are sorted by what the table knows already, or by nothing. */
+static wr_code apply_sort_order(wr_plan *p, wr_err *err) {
+    const wr_ice_edit *e = p->edit;
+    if (!e->sort) return WR_OK;
+    int64_t id = wr_sort_order_find(p->doc, e->sort);
+    if (strcmp(e->ref, WR_ICE_MAIN) == 0 || e->create) WR_TRY(wr_sort_order_set(p->doc, e->sort, &id, err));
+    uint64_t by = wr_ice_sorted_by(e->sort);
+    for (int i = 0; i < e->nadded; i++)
+        if (e->added[i]->sorted_by) e->added[i]->sort_order_id = e->added[i]->sorted_by == by ? (int32_t)id : -1;
+    return WR_OK;
 }
 
 /* ------------------------------------------------------------------ refs */
@@ -196,6 +209,7 @@ static wr_code plan(wr_plan *p, wr_plan_metadata metadata, wr_err *err) {
     WR_TRY(apply_schema(p, parent, &schema_id, err));
     WR_TRY(apply_spec(p, err));
     WR_TRY(apply_properties(p, err));
+    WR_TRY(apply_sort_order(p, err));
     if (!e->no_snapshot) {
         wr_snapshot_place place = {.parent_id = parent, .timestamp_ms = ts, .schema_id = schema_id};
         WR_TRY(wr_snapshot_build(p, &place, &snapshot_id, err));
@@ -205,6 +219,7 @@ static wr_code plan(wr_plan *p, wr_plan_metadata metadata, wr_err *err) {
     if (e->expire) WR_TRY(wr_plan_expire(p, err));
     if (e->publish) WR_TRY(publish(p, schema_id, ts, err));
     if (e->spec) WR_TRY(wr_meta_settle_clashes(p->doc, metadata == WR_PLAN_METADATA_SENT ? WR_CLASH_REMOVE : WR_CLASH_RENAME, err));
+    if (e->publish && e->sort) WR_TRY(wr_sort_order_set(p->doc, e->sort, &(int64_t){0}, err));
     if (!wr_json_set_num(p->doc, "last-updated-ms", ts)) return wr_nomem(err, "table metadata", 1);
     if (metadata == WR_PLAN_METADATA_SENT) return WR_OK;
     WR_TRY(roll_log(p, err));

@@ -39,7 +39,7 @@ typedef struct mem {
     wr_rewrite *job;
     wr_choice choice;
     bool ran;
-    uint64_t takes, lost, reopened, splits, scattered, vanished;
+    uint64_t takes, lost, reopened, splits, vanished, sorted;
 } mem;
 
 static mem_file *mem_find(mem *m, const char *path) { return &m->files[atoi(path + 1)]; }
@@ -84,7 +84,7 @@ static void mem_open(mem *m) {
     wr_table *t = m->t = wr_calloc(1, sizeof *t);
     t->lake = &m->lake, t->id = 1, t->ns = wr_strdup("db"), t->name = wr_strdup("t");
     pthread_mutex_init(&t->load_lock, NULL);
-    assert_ok(wr_table_set_schema(t, m->schema, err));
+    assert_ok(wr_table_set_schema(t, m->schema, WR_SPEC_ALTER, err));
     assert_ok(wr_ice_new(NULL, "db", "t", in_dir("t"), 2, m->schema, &t->ice, err));
     assert_ok(wr_table_settle_spec(t, m->schema, WR_SPEC_CREATE, err));
     t->pending = wr_pending_new(), t->by_path = wr_map_new(), t->opened = true;
@@ -207,52 +207,42 @@ static bool mem_begin(mem *m) {
     return true;
 }
 
-/* In the worker's place: live rows as they were pinned, to files that end anywhere. */
+/* In the worker's place: live rows as they were pinned, or in any other order, to files that end anywhere. */
 static void mem_run(mem *m) {
     wr_rewrite *j = m->job;
-    uint64_t rank = 0;
-    int out = -1, limit = 1 + w_below(&m->w, IDS);
+    uint64_t live = j->map.live, rank = 0;
+    mem_row *rows = calloc(live + 1, sizeof *rows);
+    if (w_below(&m->w, 3) && live) {
+        uint32_t *place = j->map.place = wr_malloc(live * sizeof *place);
+        for (uint32_t i = 0; i < live; i++) {
+            uint32_t k = (uint32_t)w_below(&m->w, (int)i + 1);
+            place[i] = place[k], place[k] = i;
+        }
+        m->sorted++;
+    }
     for (int i = 0; i < j->nin; i++) {
-        int from = (int)(mem_find(m, j->in[i].uri) - m->files);
-        for (int r = 0; r < m->files[from].n; r++) {
+        const mem_file *from = mem_find(m, j->in[i].uri);
+        for (int r = 0; r < from->n; r++) {
             if (j->map.in[i].dead && roaring_bitmap_contains(j->map.in[i].dead, (uint32_t)r)) continue;
-            if (out < 0 || m->files[out].n == limit) {
-                out = (int)(mem_new_file(m) - m->files);
-                assert_ok(wr_remap_add_output(&j->map, rank, err));
-                limit = 1 + w_below(&m->w, IDS);
-            }
-            m->files[out].row[m->files[out].n++] = m->files[from].row[r];
+            assert_true(rank < live);
+            rows[j->map.place ? j->map.place[rank] : rank] = from->row[r];
             rank++;
         }
     }
-    assert_int_equal(rank, j->map.live);
+    assert_int_equal(rank, live);
+    int out = -1, limit = 1 + w_below(&m->w, IDS);
+    for (uint64_t i = 0; i < live; i++) {
+        if (out < 0 || m->files[out].n == limit) {
+            out = (int)(mem_new_file(m) - m->files);
+            assert_ok(wr_remap_add_output(&j->map, i, err));
+            limit = 1 + w_below(&m->w, IDS);
+        }
+        m->files[out].row[m->files[out].n++] = rows[i];
+    }
+    free(rows);
     j->out = wr_calloc((size_t)j->map.nout + 1, sizeof *j->out);
     for (; j->nout < j->map.nout; j->nout++) j->out[j->nout] = mem_seal(m, &m->files[m->nfiles - j->map.nout + j->nout]);
     m->splits += j->nout > 1;
-    m->ran = true;
-}
-
-/* The same with rows thrown over several files, as partitions are. */
-static void mem_run_scattered(mem *m) {
-    wr_rewrite *j = m->job;
-    uint64_t rank = 0;
-    int first = m->nfiles, n = 1 + w_below(&m->w, 5);
-    assert_ok(wr_remap_scatter(&j->map, err));
-    for (int k = 0; k < n; k++) mem_new_file(m);
-    for (int i = 0; i < j->nin; i++) {
-        int from = (int)(mem_find(m, j->in[i].uri) - m->files);
-        for (int r = 0; r < m->files[from].n; r++) {
-            if (j->map.in[i].dead && roaring_bitmap_contains(j->map.in[i].dead, (uint32_t)r)) continue;
-            int k = w_below(&m->w, n);
-            mem_file *to = &m->files[first + k];
-            j->map.to[rank++] = (uint64_t)k << 32 | (uint32_t)to->n;
-            to->row[to->n++] = m->files[from].row[r];
-        }
-    }
-    assert_int_equal(rank, j->map.live);
-    j->out = wr_calloc((size_t)n + 1, sizeof *j->out);
-    for (; j->nout < n; j->nout++) j->out[j->nout] = mem_seal(m, &m->files[first + j->nout]);
-    m->scattered++;
     m->ran = true;
 }
 
@@ -265,14 +255,14 @@ static void mem_overtake(mem *m) {
     } else { /* ALTER: the same columns, another schema */
         wr_schema_unref(m->schema);
         m->schema = lab_schema(2, 1, t->schema->version + 1);
-        assert_ok(wr_table_set_schema(t, m->schema, err));
+        assert_ok(wr_table_set_schema(t, m->schema, WR_SPEC_ALTER, err));
         assert_false(wr_compact_fits(t, m->job));
     }
 }
 
 static void mem_finish(mem *m) {
     wr_rewrite *j = m->job;
-    if (!m->ran) w_below(&m->w, 2) ? mem_run(m) : mem_run_scattered(m);
+    if (!m->ran) mem_run(m);
     if (w_below(&m->w, 20) == 0) mem_overtake(m);
     if (w_below(&m->w, 4)) mem_commit(m);
     bool fits = wr_compact_fits(m->t, j) && w_below(&m->w, 20); /* or the job has failed */
@@ -289,7 +279,7 @@ static void mem_interleaving(mem *m) {
     if (w_below(&m->w, 4)) mem_commit(m);
     if (!mem_begin(m)) return;
     mem_change(m, 8);
-    if (w_below(&m->w, 2)) w_below(&m->w, 2) ? mem_run(m) : mem_run_scattered(m);
+    if (w_below(&m->w, 2)) mem_run(m);
     mem_change(m, 30);
     mem_finish(m);
     mem_change(m, 4);
@@ -308,9 +298,9 @@ static void deletes_survive_any_interleaving_with_a_rewrite_in_memory(void **st)
     mem_open(m);
     mem_commit(m);
     for (uint64_t i = 0; i < n; i++) mem_interleaving(m);
-    print_message("%llu interleavings in memory, seed %llu: %llu results taken (%llu of several files, %llu scattered, %llu inputs had left), %llu thrown away, %llu times opened anew\n", (unsigned long long)n,
-                  (unsigned long long)seed, (unsigned long long)m->takes, (unsigned long long)m->splits, (unsigned long long)m->scattered, (unsigned long long)m->vanished, (unsigned long long)m->lost, (unsigned long long)m->reopened);
-    assert_true(n < 1000 || (m->takes > n / 2 && m->lost && m->reopened && m->splits && m->scattered && m->vanished));
+    print_message("%llu interleavings in memory, seed %llu: %llu results taken (%llu of several files, %llu inputs had left), %llu thrown away, %llu times opened anew\n", (unsigned long long)n,
+                  (unsigned long long)seed, (unsigned long long)m->takes, (unsigned long long)m->splits, (unsigned long long)m->vanished, (unsigned long long)m->lost, (unsigned long long)m->reopened);
+    assert_true(n < 1000 || (m->takes > n / 2 && m->lost && m->reopened && m->splits && m->vanished && m->sorted));
     mem_reopen(m);
     wr_table_free(m->t);
     for (int i = 0; i < m->nkept; i++)
@@ -326,7 +316,7 @@ typedef struct real {
     wr_table *t;
     model now, committed;
     bool failed;
-    uint64_t takes, lost, reopened, splits, scattered;
+    uint64_t takes, lost, reopened, splits, scattered, sorted;
 } real;
 
 #define REAL(r, expr)                                                                                                                                          \
@@ -337,10 +327,18 @@ typedef struct real {
 
 /* What the table's layout may be; it changes when the lake is opened anew. */
 static wr_term terms[][2] = {{{WR_TERM_BUCKET, 3, (char *)"id"}}, {{WR_TERM_TRUNCATE, 2, (char *)"name"}}, {{WR_TERM_BUCKET, 2, (char *)"id"}, {WR_TERM_TRUNCATE, 2, (char *)"name"}}, {{WR_TERM_BUCKET, 3, (char *)"name"}}};
-static wr_layout_rule layouts[] = {{(char *)".*", terms[0], 1}, {(char *)".*", terms[1], 1}, {(char *)".*", terms[2], 2}, {(char *)".*", terms[3], 1}, {(char *)".*", terms[0], 0}};
+static wr_sort_term by_name[] = {{(char *)"name", true, true}, {(char *)"id", false, false}};
+static char *filters[] = {(char *)"name"};
+static wr_layout_rule layouts[] = {{.match = (char *)".*", .partition = terms[0], .npartition = 1},
+                                   {.match = (char *)".*", .partition = terms[1], .npartition = 1, .sort = by_name, .nsort = 2},
+                                   {.match = (char *)".*", .partition = terms[2], .npartition = 2, .sort = by_name, .nsort = 1, .bloom = filters, .nbloom = 1},
+                                   {.match = (char *)".*", .partition = terms[3], .npartition = 1, .sort = by_name},
+                                   {.match = (char *)".*", .partition = terms[0]},
+                                   {.match = (char *)".*", .sort = by_name, .nsort = 2}};
+#define LAYOUTS ((int)(sizeof layouts / sizeof *layouts))
 
 static void real_open(real *r) {
-    if (w_below(&r->w, 2)) r->l.layout = w_below(&r->w, 4) ? &layouts[w_below(&r->w, 5)] : NULL;
+    if (w_below(&r->w, 2)) r->l.layout = w_below(&r->w, 4) ? &layouts[w_below(&r->w, LAYOUTS)] : NULL;
     lab_open(&r->l);
     r->l.lake->target_file_bytes = 6000, r->l.lake->compact_bytes = 6000;
     r->l.lake->snapshots_min = 20, r->l.lake->snapshots_max = 40;
@@ -396,7 +394,7 @@ static void real_change(real *r, int most) {
     }
 }
 
-typedef struct real_seen { const real *r; const wr_data_file *f; const wr_spec *spec; int rows; } real_seen;
+typedef struct real_seen { real *r; const wr_data_file *f; const wr_spec *spec; int rows; wr_sorter *order; } real_seen;
 
 /* A file's partition is that of all its rows, the deleted ones too. */
 static wr_code real_check_partition(const real_seen *s, const wr_value *v, wr_err *err) {
@@ -414,6 +412,7 @@ static wr_code real_see(void *ctx, uint64_t pos, wr_slice row, wr_err *err) {
     char want[24];
     WR_TRY(wr_row_read(wr_table_schema(s->r->t), row, v, err));
     WR_TRY(real_check_partition(s, v, err));
+    if (s->order) WR_TRY(wr_sorter_add(s->order, row, err));
     if (wr_file_dead(s->f, (uint32_t)pos)) return WR_OK;
     snprintf(want, sizeof want, "v%d", s->r->now.version[v[0].i64]);
     if (v[1].s.n != strlen(want) || memcmp(v[1].s.p, want, v[1].s.n)) fail_msg("seed %llu: row %lld is %.*s, the model has %s", (unsigned long long)s->r->w.seed, (long long)v[0].i64, (int)v[1].s.n, (const char *)v[1].s.p, want);
@@ -434,7 +433,16 @@ static void real_check(real *r) {
         if (!s.f->ice) continue;
         assert_non_null(s.spec = wr_specs_find(&specs, s.f->ice->spec_id));
         assert_ok(wr_uri_canonical(s.f->ice->path, &local, err));
+        const wr_order *by = r->t->order;
+        uint64_t mark = wr_ice_sorted_by(&by->sort), n;
+        uint32_t *moved = NULL;
+        if (mark && s.f->ice->sorted_by == mark) assert_ok(wr_sorter_new(wr_table_schema(r->t), by->keys, by->nkeys, 1 << 20, &s.order, err));
         assert_ok(wr_parquet_read(r->l.engine, local, wr_table_schema(r->t), &o, real_see, &s, err));
+        if (!s.order) continue;
+        assert_ok(wr_sorter_finish(s.order, &moved, &n, err));
+        if (moved) fail_msg("seed %llu: %s is not sorted", (unsigned long long)r->w.seed, s.f->ice->path);
+        wr_sorter_free(s.order);
+        s.order = NULL, r->sorted++;
     }
     if (s.rows != model_count(&r->now)) fail_msg("seed %llu: %d rows are alive, not %d", (unsigned long long)r->w.seed, s.rows, model_count(&r->now));
 }
@@ -482,7 +490,7 @@ static void real_compaction(real *r) {
 }
 
 static void real_interleaving(real *r) {
-    static const char *const points[] = {"lake.before_data_file", "lake.before_commit", "ice.announced", "ice.write", "ice.synced", "ice.sql", "ice.commit", "ice.puffin", "lake.compact", "parquet_write", "state.commit", "lake.run", "ice.expire"};
+    static const char *const points[] = {"lake.before_data_file", "lake.before_commit", "ice.announced", "ice.write", "ice.synced", "ice.sql", "ice.commit", "ice.puffin", "lake.compact", "lake.sort", "parquet_write", "state.commit", "lake.run", "ice.expire"};
     real_change(r, 12);
     real_put(r, w_below(&r->w, IDS));
     real_commit(r);
@@ -525,7 +533,7 @@ static void deletes_survive_any_interleaving_with_a_rewrite_of_files(void **st) 
         for (uint64_t i = 0; i < n / 2 + 1; i++) real_interleaving(r);
         print_message("%llu interleavings of files, format %d, seed %llu: %llu results taken (%llu of several files, %llu scattered), %llu thrown away, %llu times opened anew\n", (unsigned long long)n / 2 + 1, version,
                       (unsigned long long)seed, (unsigned long long)r->takes, (unsigned long long)r->splits, (unsigned long long)r->scattered, (unsigned long long)r->lost, (unsigned long long)r->reopened);
-        assert_true(n < 100 || (r->takes > n / 4 && r->reopened && r->lost && r->scattered));
+        assert_true(n < 100 || (r->takes > n / 4 && r->reopened && r->lost && r->scattered && r->sorted));
         lab_close(&r->l);
         dir[home] = 0;
         free(r);
