@@ -6,6 +6,8 @@
 #include "policy.h"
 #include "rewrite.h"
 
+/* Some things may be due in a moment although nothing changes: the table was opened just now. */
+bool wr_compact_is_settling(const wr_table *t);
 /* What is due, or with `all` what can be done at all; work NONE = nothing. */
 wr_code wr_compact_choose(const wr_table *t, bool all, wr_choice *ret, wr_err *err);
 wr_code wr_compact_begin(wr_table *t, const wr_choice *choice, wr_rewrite **ret_rewrite, wr_err *err);

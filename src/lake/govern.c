@@ -192,7 +192,7 @@ static wr_code plan(wr_table *t, wr_job **ret, wr_err *err) {
     WR_TRY(plan_expiry(t, ret, err));
     if (*ret) return WR_OK;
     if (is_idle(t)) WR_TRY(plan_compaction(t, false, ret, err));
-    t->settled = !*ret && (!t->opened || (is_idle(t) && wr_mono_us() >= t->patient_until_us));
+    t->settled = !*ret && (!t->opened || (is_idle(t) && wr_mono_us() >= t->patient_until_us && !wr_compact_is_settling(t)));
     return WR_OK;
 }
 

@@ -1,5 +1,6 @@
 /* Filling a table from a snapshot: several writers beside each other, commits to the load branch. */
 #include "partition.h"
+#include "weir/base/clock.h"
 #include "weir/base/mem.h"
 
 struct wr_load_writer {
@@ -83,6 +84,7 @@ wr_code wr_table_load_begin(wr_table *t, const wr_schema *schema, const char *in
     t->loading = t->restart = t->load_dirty = t->touched = t->schema_dirty = true;
     t->publish = t->replace = false;
     t->shown = shown;
+    t->opened_us = wr_mono_us();
     t->opened = true; /* empty by definition: nothing to read from the catalog */
     return WR_OK;
 }

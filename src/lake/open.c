@@ -1,5 +1,6 @@
 /* Opening a table's content: live files, what is deleted in them, and the index. */
 #include "table.h"
+#include "weir/base/clock.h"
 #include "weir/base/mem.h"
 #include "weir/io.h"
 
@@ -219,6 +220,7 @@ wr_code wr_table_open_files(wr_table *t, wr_err *err) {
         wr_table_forget_content(t);
         return wr_err_in(err, "opening lake table %s.%s", t->ns, t->name);
     }
-    t->opened = true;
+    for (uint32_t i = 0; i < t->nfiles; i++) t->files[i].ndead_opened = t->files[i].ndead;
+    t->opened = true, t->opened_us = wr_mono_us();
     return WR_OK;
 }

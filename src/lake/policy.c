@@ -4,14 +4,18 @@
 #include <stdio.h>
 #include <string.h>
 
-#define DEAD_PERCENT 30      /* deleted rows of a file that are worth a rewrite ... */
-#define DEAD_PERCENT_DEAR 50 /* ... and once rewriting has cost as much as it may */
-#define AMPLIFICATION 2.5    /* from here on it is dear */
+/* Deleted rows of a file that are worth a rewrite: few while rewriting has cost little, many once it has cost nearly as much as it may. */
+#define DEAD_PERCENT 15
+#define DEAD_PERCENT_DEAR 45
+#define DEAD_PERCENT_FRESH 30 /* that do not wait even though they are fresh */
+#define CHEAP 1.6 /* data written in all, per byte of new data */
+#define DEAR 2.8
 #define LITTLE 128           /* what is deleted is little below this part of the target */
+#define FILE_COST (UINT64_C(1) << 20) /* what opening a file costs a scan, in bytes that it could have read meanwhile */
 
-/* Levels: files below a part of the target; merged when they make so much of it, or when they are so many times `files`. The last one waits until it is worth a few
+/* Levels: files below a part of the target; merged when they make so much of it, or when they are so many times `files`. The last one waits until it is worth two
  * full files: files of a few megabytes, as an initial load leaves them, cost readers little. */
-static const struct level { int below; double goal; int crowd; } levels[WR_POLICY_LEVELS - 1] = {{4096, 1.0 / 4096, 1}, {256, 1.0 / 64, 4}, {2, 4, 8}};
+static const struct level { int below; double goal; int crowd; } levels[WR_POLICY_LEVELS - 1] = {{4096, 1.0 / 4096, 1}, {256, 1.0 / 64, 4}, {2, 2, 8}};
 
 wr_policy wr_policy_of(uint64_t target_bytes, int files, const wr_upkeep *u) {
     return (wr_policy){.target_bytes = target_bytes,
@@ -32,10 +36,10 @@ static uint64_t dead_bytes(const wr_policy_file *f) { return f->records ? (uint6
 static void take(wr_choice *c, const wr_policy_file *files, uint32_t i) {
     const wr_policy_file *f = &files[i];
     c->no[c->n++] = i; /* until in_order */
-    c->bytes += f->bytes, c->live_bytes += f->bytes - dead_bytes(f), c->dead_rows += f->dead;
+    c->bytes += f->bytes, c->live_bytes += f->bytes - dead_bytes(f), c->dead_rows += f->dead, c->live_rows += f->records - f->dead;
 }
 static bool has_room(const wr_policy *p, const wr_choice *c, const wr_policy_file *f) {
-    return c->n < WR_POLICY_INPUTS && (!c->n || c->bytes + f->bytes <= p->job_bytes);
+    return c->n < WR_POLICY_INPUTS && (!c->n || (c->bytes + f->bytes <= p->job_bytes && c->live_rows + f->records - f->dead <= WR_POLICY_JOB_ROWS));
 }
 
 /* ------------------------------------------------------------------ many small ones */
@@ -74,6 +78,7 @@ static bool merge_group(const wr_policy *p, const wr_policy_file *files, uint32_
     for (uint32_t i = from; i < end; i++)
         if (wr_policy_level(p, &files[i]) <= level && has_room(p, &with, &files[i])) take(&with, files, i);
     if (with.n < c->n + 2) return false;
+    with.level = c->n && c->level < level ? c->level : level;
     if (!c->n) snprintf(with.why, sizeof with.why, "%d files below %" PRIu64 " kB", count, p->target_bytes / (uint64_t)levels[level].below / 1000);
     *c = with;
     return true;
@@ -95,24 +100,37 @@ static bool merge(const wr_policy *p, const wr_policy_file *files, uint32_t n, w
 }
 
 /* ------------------------------------------------------------------ much that is deleted */
-static bool is_dead_enough(const wr_policy_file *f, int percent) { return f->dead && f->dead * 100 >= f->records * (uint64_t)percent; }
+static int worthwhile_percent(double amplification) {
+    double dear = (amplification - CHEAP) / (DEAR - CHEAP);
+    return dear <= 0 ? DEAD_PERCENT : dear >= 1 ? DEAD_PERCENT_DEAR : (int)(DEAD_PERCENT + (DEAD_PERCENT_DEAR - DEAD_PERCENT) * dear);
+}
+static bool is_dead_enough(const wr_policy_file *f, int percent) {
+    uint64_t at_once = (uint64_t)(percent > DEAD_PERCENT_FRESH ? percent : DEAD_PERCENT_FRESH);
+    return !f->old && f->dead && ((f->dead - f->fresh) * 100 >= f->records * (uint64_t)percent || f->dead * 100 >= f->records * at_once);
+}
+static double dead_part(const wr_policy_file *f) { return (double)f->dead / (double)f->records; }
+
+/* The one with most deleted for its size that comes behind `last` in that order. */
+static const wr_policy_file *next_worst(const wr_policy_file *files, uint32_t n, int percent, const wr_policy_file *last) {
+    const wr_policy_file *worst = NULL;
+    for (const wr_policy_file *f = files; f < files + n; f++) {
+        bool behind = !last || dead_part(f) < dead_part(last) || (dead_part(f) == dead_part(last) && f > last);
+        if (behind && is_dead_enough(f, percent) && (!worst || dead_part(f) > dead_part(worst))) worst = f;
+    }
+    return worst;
+}
 
 static bool rewrite(const wr_policy *p, const wr_policy_file *files, uint32_t n, wr_choice *c) {
-    int percent = p->amplification > AMPLIFICATION ? DEAD_PERCENT_DEAR : DEAD_PERCENT, many = 0;
+    int percent = worthwhile_percent(p->amplification), many = 0;
     uint64_t gain = 0;
-    const wr_policy_file *best = NULL;
-    for (uint32_t i = 0; i < n; i++) {
-        if (files[i].old || !is_dead_enough(&files[i], percent)) continue;
-        many++, gain += dead_bytes(&files[i]);
-        if (!best || dead_bytes(&files[i]) > dead_bytes(best)) best = &files[i];
-    }
-    if (!best || (p->patient && gain < p->target_bytes / LITTLE)) return false;
-    for (uint32_t k = 0, at = (uint32_t)(best - files); k < n; k++) { /* and its neighbours: rows of like age stay together */
-        const wr_policy_file *f = &files[(at + k) % n];
-        if (!f->old && is_dead_enough(f, percent) && has_room(p, c, f)) take(c, files, (at + k) % n);
-    }
+    for (uint32_t i = 0; i < n; i++)
+        if (is_dead_enough(&files[i], percent)) many++, gain += dead_bytes(&files[i]);
+    if (!many || (p->patient && gain < p->target_bytes / LITTLE)) return false;
+    const wr_policy_file *worst = next_worst(files, n, percent, NULL);
+    for (const wr_policy_file *f = worst; f && c->n < WR_POLICY_INPUTS; f = next_worst(files, n, percent, f))
+        if (has_room(p, c, f)) take(c, files, (uint32_t)(f - files));
     c->work = WR_WORK_REWRITE;
-    snprintf(c->why, sizeof c->why, "%d files with %d %% or more deleted, one of them %.0f %%", many, percent, 100.0 * (double)best->dead / (double)best->records);
+    snprintf(c->why, sizeof c->why, "%d files with %d %% or more deleted, one of them %.0f %%", many, percent, 100 * dead_part(worst));
     return true;
 }
 
@@ -154,6 +172,12 @@ static bool everything(const wr_policy *p, const wr_policy_file *files, uint32_t
     return true;
 }
 
+/* What readers win, by what is written for it. */
+static double gain(const wr_choice *c) {
+    double files = c->n > 1 ? (double)(c->n - 1) * FILE_COST : 0;
+    return ((double)(c->bytes - c->live_bytes) + files) / (double)(c->live_bytes + 1);
+}
+
 static void in_order(wr_choice *c, const wr_policy_file *files) {
     for (int i = 1; i < c->n; i++)
         for (int k = i; k > 0 && c->no[k - 1] > c->no[k]; k--) {
@@ -165,7 +189,14 @@ static void in_order(wr_choice *c, const wr_policy_file *files) {
 
 void wr_policy_choose(const wr_policy *p, const wr_policy_file *files, uint32_t n, wr_choice *ret) {
     memset(ret, 0, sizeof *ret);
-    if (p->all ? everything(p, files, n, ret) : merge(p, files, n, ret) || rewrite(p, files, n, ret) || spread(p, files, n, ret)) in_order(ret, files);
+    if (p->all) {
+        if (everything(p, files, n, ret)) in_order(ret, files);
+        return;
+    }
+    wr_choice other = {0};
+    bool merges = merge(p, files, n, ret), both = merges && ret->level == WR_POLICY_LEVELS - 2 && rewrite(p, files, n, &other);
+    if (both && gain(&other) > gain(ret)) *ret = other; /* files of some megabytes can wait */
+    if (merges || rewrite(p, files, n, ret) || spread(p, files, n, ret)) in_order(ret, files);
 }
 
 uint64_t wr_policy_output_bytes(const wr_policy *p, uint64_t live_bytes) {

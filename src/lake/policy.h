@@ -9,6 +9,7 @@
 
 #define WR_POLICY_INPUTS 128            /* files of one job */
 #define WR_POLICY_ROWS (UINT32_C(1) << 21) /* rows of a file that is written: the memory of its index run */
+#define WR_POLICY_JOB_ROWS (2 * WR_POLICY_ROWS) /* of a job, unless one file alone has more: the memory of sorting them */
 #define WR_POLICY_LEVELS WR_FILE_LEVELS
 #define WR_COMPACT_FILES 8              /* unless the options say otherwise */
 
@@ -25,6 +26,7 @@ typedef struct wr_policy_file {
     uint64_t bytes, records, dead;
     uint32_t group; /* its partition: only files of one are merged with each other. Files of a group stand together */
     bool old;       /* of another spec than the table's present one: to be spread over the present partitions */
+    uint64_t fresh; /* of the dead: they came a moment ago, and more may come */
     bool done; /* of a job of this `all` */
 } wr_policy_file;
 
@@ -32,8 +34,8 @@ typedef enum wr_policy_work { WR_WORK_NONE, WR_WORK_MERGE, WR_WORK_REWRITE, WR_W
 typedef struct wr_choice {
     wr_policy_work work;
     uint32_t no[WR_POLICY_INPUTS]; /* in the order of groups, then files */
-    int n;
-    uint64_t bytes, live_bytes, dead_rows;
+    int n, level;                  /* MERGE: of the largest that were due, in the partition where those are smallest */
+    uint64_t bytes, live_bytes, dead_rows, live_rows;
     char why[96];
 } wr_choice;
 

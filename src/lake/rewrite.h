@@ -10,7 +10,7 @@
 #include "partition.h"
 #include "remap.h"
 
-#define WR_REWRITE_KEY_BYTES (UINT64_C(128) << 20) /* memory of the sort keys of a job's rows: four million numbers */
+#define WR_REWRITE_KEY_BYTES (UINT64_C(128) << 20) /* memory of the sort keys of a job's rows: WR_POLICY_JOB_ROWS numbers */
 
 typedef struct wr_rewrite_input {
     uint32_t no;

@@ -15,6 +15,7 @@ typedef struct wr_data_file {
     roaring_bitmap_t *dead; /* rows deleted, committed or not; NULL = none */
     uint64_t *bits;         /* the same, one bit a row: asked for every change. NULL with dead */
     uint64_t ndead;
+    uint64_t ndead_opened; /* when the table was opened */
     bool committed;       /* in the head snapshot */
     bool dirty;           /* dead has grown since the last commit */
     bool fresh;           /* of changes, and not committed yet: counted in the table's `fresh` */
@@ -72,6 +73,7 @@ struct wr_table {
     bool spec_dirty;       /* its spec is not the table's default one yet */
     wr_order *order;   /* of the files it writes now */
     bool opened; /* files and index are loaded */
+    int64_t opened_us; /* monotonic */
     uint64_t held; /* queue offset that it had when the lake was opened: what it holds is not applied again */
 
     /* live content: @thread applying thread; while a load runs, under catalog_lock (opening: load_lock) */

@@ -117,12 +117,21 @@ static wr_choice choose(wr_policy p, const wr_policy_file *f, uint32_t n) {
 
 static void a_file_with_many_dead_rows_is_worth_it_and_a_huge_one_with_few_is_not(void **st) {
     wr_policy p = {.target_bytes = 128 * MB, .job_bytes = 256 * MB, .files = 8, .amplification = 1};
-    wr_policy_file f[2] = {{.no = 3, .bytes = 10 * MB, .records = 1000, .dead = 300}, {.no = 7, .bytes = 100 * MB, .records = 1000, .dead = 50}};
+    wr_policy_file f[2] = {{.no = 3, .bytes = 10 * MB, .records = 1000, .dead = 150}, {.no = 7, .bytes = 100 * MB, .records = 1000, .dead = 50}};
     wr_choice c = choose(p, f, 2);
-    assert_true(c.work == WR_WORK_REWRITE && c.n == 1 && c.no[0] == 3 && c.dead_rows == 300);
-    f[0].dead = 299;
+    assert_true(c.work == WR_WORK_REWRITE && c.n == 1 && c.no[0] == 3 && c.dead_rows == 150);
+    f[0].dead = 149;
     assert_int_equal(choose(p, f, 2).work, WR_WORK_NONE);
-    f[0].dead = 400, p.amplification = 2.6; /* it has been dear already */
+    f[0].dead = 299, f[0].fresh = 150; /* half of it just now */
+    assert_int_equal(choose(p, f, 2).work, WR_WORK_NONE);
+    f[0].dead = 300;
+    assert_int_equal(choose(p, f, 2).work, WR_WORK_REWRITE);
+    f[0].fresh = 0;
+    f[0].dead = 299, p.amplification = 2.2; /* it has cost something already: 30 in a hundred */
+    assert_int_equal(choose(p, f, 2).work, WR_WORK_NONE);
+    f[0].dead = 300;
+    assert_int_equal(choose(p, f, 2).work, WR_WORK_REWRITE);
+    f[0].dead = 449, p.amplification = 3; /* much */
     assert_int_equal(choose(p, f, 2).work, WR_WORK_NONE);
     f[0].dead = 500;
     assert_int_equal(choose(p, f, 2).work, WR_WORK_REWRITE);
@@ -131,6 +140,11 @@ static void a_file_with_many_dead_rows_is_worth_it_and_a_huge_one_with_few_is_no
     f[1].dead = 600; /* most is gained here */
     c = choose(p, f, 2);
     assert_true(c.work == WR_WORK_REWRITE && c.n == 2);
+    f[0].bytes = f[1].bytes = 130 * MB, f[0].dead = 590; /* no room for both: the one of which more is deleted */
+    c = choose(p, f, 2);
+    assert_true(c.n == 1 && c.no[0] == 7);
+    f[0].bytes = f[1].bytes = 10 * MB, f[0].records = f[1].records = WR_POLICY_JOB_ROWS, f[0].dead = f[1].dead = WR_POLICY_JOB_ROWS / 10 * 4, p.amplification = 2; /* more rows than are sorted at once */
+    assert_int_equal(choose(p, f, 2).n, 1);
 }
 
 static void small_files_are_merged_once_they_make_one_of_the_next_size(void **st) {
@@ -152,6 +166,11 @@ static void small_files_are_merged_once_they_make_one_of_the_next_size(void **st
     for (uint32_t i = 0; i < 200; i++) f[i].bytes = 60 * MB, f[i].records = 1000;
     c = choose(p, f, 200);
     assert_true(c.work == WR_WORK_MERGE && c.bytes <= p.job_bytes && c.n == 4);
+    f[150] = (wr_policy_file){.no = 150, .bytes = 200 * MB, .records = 1000, .dead = 300}; /* readers win more by this one */
+    c = choose(p, f, 200);
+    assert_true(c.work == WR_WORK_REWRITE && c.n == 1 && c.no[0] == 150);
+    for (uint32_t i = 0; i < 150; i++) f[i].bytes = 10000; /* but tiny files never wait */
+    assert_int_equal(choose(p, f, 200).work, WR_WORK_MERGE);
 }
 
 static void all_of_it_is_rewritten_once(void **st) {
