@@ -12,7 +12,9 @@ import pyarrow.parquet
 from harness import wait_until
 from harness.lake import Lake, duckdb_connection
 from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.expressions import EqualTo
 from pyiceberg.table import StaticTable
+from services.spark import Spark
 
 ROUND_INSERTS, ROUND_UPDATES = 14_000, 6_000        # one transaction each
 SEED_ROWS = 200_000
@@ -22,6 +24,7 @@ SUMS = ("COUNT(*)", "SUM(id)", "SUM(quantity)", "SUM(state)", "SUM(price)", "SUM
 SCAN = "SELECT COUNT(*), SUM(price * quantity), MAX(note), MIN(created_at) FROM {}"
 POINT = "SELECT id, quantity, price, email, note FROM {} WHERE id = {}"
 AMPLIFICATION, PROMISE, PEAK_MB = 3.0, 1.3, 1000
+READERS = ("DuckDB", "PyIceberg", "Spark")
 
 
 class Ingest(bench.Bench):
@@ -29,6 +32,7 @@ class Ingest(bench.Bench):
         super().__init__()
         self.bytes, self.every_s, self.keep = bench.env("GB", 10.0) * 1e9, bench.env("SAMPLE_SECONDS", 60), bench.env("SAMPLES", 8)
         self.samples, self.peak_kb, self.halt = [], 0, threading.Event()
+        self.spark, self.clock = None, {"wall": time.perf_counter, "cpu": time.process_time}[bench.env("CLOCK", "wall")]
 
     def server_options(self):
         return {**super().server_options(), "innodb_buffer_pool_size": bench.env("BUFFER_POOL", "8G"), "expire_logs_days": 0, "max_binlog_size": "256M"}
@@ -89,12 +93,12 @@ class Ingest(bench.Bench):
 
     # ---- afterwards
     @staticmethod
-    def best(fn, times=5):
+    def best(fn, times=5, clock=time.perf_counter):
         got = []
         for _ in range(times):
-            t = time.perf_counter()
+            t = clock()
             fn()
-            got.append(time.perf_counter() - t)
+            got.append(clock() - t)
         return min(got)
 
     def registered(self, folder):
@@ -107,8 +111,37 @@ class Ingest(bench.Bench):
         t.add_files(files)
         return t
 
+    def with_duckdb(self, con, src, ids):
+        """-> seconds of a full scan, of a look-up"""
+        def points():
+            for i in ids:
+                con.execute(POINT.format(src, i)).fetchall()
+        return self.best(lambda: con.execute(SCAN.format(src)).fetchall(), 5, self.clock), self.best(points, 5, self.clock) / len(ids)
+
+    def with_pyiceberg(self, tbl, ids):
+        def points():
+            for i in ids:
+                tbl.scan(row_filter=EqualTo("id", i), selected_fields=("id", "quantity", "price", "email", "note")).to_arrow()
+        return self.best(lambda: tbl.scan(selected_fields=("id", "price", "quantity")).to_arrow().num_rows, 2, self.clock), self.best(points, 1, self.clock) / len(ids)
+
+    def with_spark(self, src, ids):
+        def points():
+            for i in ids:
+                self.spark.sql(POINT.format(src, i))
+        return self.best(lambda: self.spark.sql(SCAN.format(src)), 3), self.best(points, 2) / len(ids)
+
+    def spark_table(self, meta):
+        """the sampled metadata as a table of Spark's catalog"""
+        if not self.spark:
+            self.spark = Spark(self.work / "spark", {"ing": {"type": "jdbc", "uri": f"jdbc:sqlite:{self.work}/spark.db", "warehouse": f"file://{self.work}/spark-warehouse", "jdbc.schema-version": "V1"}})
+            self.spark.start()
+            self.spark.sql("CREATE NAMESPACE IF NOT EXISTS ing.s")
+        name = f"s.t{abs(hash(str(meta)))}"
+        self.spark.sql(f"CALL ing.system.register_table(table => '{name}', metadata_file => 'file://{meta}')")
+        return f"ing.{name}"
+
     def costs_of(self, seconds, meta):
-        """-> ratios of what reading the sampled snapshot costs to what the same rows cost when freshly written"""
+        """-> what reading the sampled snapshot costs, and what the same rows cost when freshly written"""
         con, fresh = duckdb_connection(), self.work / "fresh"
         con.execute("SET threads = 2")
         shutil.rmtree(fresh, ignore_errors=True)
@@ -118,29 +151,37 @@ class Ingest(bench.Bench):
         [(rows, last)] = con.execute(f"SELECT COUNT(*), MAX(id) FROM {new}").fetchall()
         if not rows:
             return None
-        ids = [1 + last * k // 11 for k in range(1, 11)]
-
-        def points(of):
-            for i in ids:
-                con.execute(POINT.format(of, i)).fetchall()
-        got = {"rows": rows, "scan_s": self.best(lambda: con.execute(SCAN.format(src)).fetchall()), "fresh_scan_s": self.best(lambda: con.execute(SCAN.format(new)).fetchall()),
-               "point_s": self.best(lambda: points(src)) / len(ids), "fresh_point_s": self.best(lambda: points(new)) / len(ids)}
         tbl = StaticTable.from_metadata(str(meta))
-        files = list(tbl.inspect.files()["content"].to_pylist())
-        got["data_files"], got["delete_files"] = files.count(0), len(files) - files.count(0)
-        got["pyiceberg_scan_s"] = self.best(lambda: tbl.scan(selected_fields=("id", "price", "quantity")).to_arrow().num_rows, 2)
-        again = self.registered(fresh)
-        got["fresh_pyiceberg_scan_s"] = self.best(lambda: again.scan(selected_fields=("id", "price", "quantity")).to_arrow().num_rows, 2)
-        got["at_s"] = seconds
+        files = list(tbl.inspect.files().select(["content", "record_count"]).to_pylist())
+        data = [f["record_count"] for f in files if f["content"] == 0]
+        ids = [1 + last * k // 11 for k in range(1, 11)]
+        got = {"at_s": seconds, "rows": rows, "data_files": len(data), "delete_files": len(files) - len(data), "deleted_percent": round(100 * (1 - rows / sum(data)), 1)}
+        got["DuckDB"] = self.with_duckdb(con, src, ids), self.with_duckdb(con, new, ids)
+        got["PyIceberg"] = self.with_pyiceberg(tbl, ids[::4]), self.with_pyiceberg(self.registered(fresh), ids[::4])
+        if Spark.installed():
+            got["Spark"] = self.with_spark(self.spark_table(meta), ids[::4]), self.with_spark(f"parquet.`{fresh}`", ids[::4])
         con.close()
         return got
 
-    def report(self, got):
-        self.say("     at      rows files deletes   scan (fresh, ratio)       point (fresh, ratio)     PyIceberg scan (fresh, ratio)")
-        for g in got:
-            pairs = [(g["scan_s"], g["fresh_scan_s"]), (g["point_s"], g["fresh_point_s"]), (g["pyiceberg_scan_s"], g["fresh_pyiceberg_scan_s"])]
-            cells = [f"{a * 1e3:7.1f} ms ({b * 1e3:7.1f}, {a / b:4.2f})" for a, b in pairs]
-            self.say(f"  {g['at_s']:4d} s {g['rows']:10,} {g['data_files']:5d} {g['delete_files']:7d}  " + "  ".join(cells))
+    def report(self, g):
+        """one line a reader: scan and look-up, beside the same of fresh files"""
+        self.say(f"  {g['at_s']:4d} s {g['rows']:10,} rows, {g['data_files']} data files, {g['delete_files']} delete files, {g['deleted_percent']} % deleted")
+        for reader in READERS:
+            if reader in g:
+                (scan, point), (fresh_scan, fresh_point) = g[reader]
+                self.say(f"         {reader:9s} scan {scan * 1e3:8.1f} ms ({fresh_scan * 1e3:7.1f}, {scan / fresh_scan:5.2f})   one row by its key {point * 1e3:8.1f} ms ({fresh_point * 1e3:7.1f}, {point / fresh_point:5.2f})")
+
+    def beside_rewritten(self, w):
+        """-> the same with DuckDB of the table as it is, and as `weir optimize --all` leaves it"""
+        con, costs = duckdb_connection(), []
+        con.execute("SET threads = 2")
+        for again in (False, True):
+            if again:
+                w.run("optimize", "--all", f"{bench.DB}.orders")
+            src = f"iceberg_scan('{Lake(w.home).table(bench.DB, 'orders').metadata_location}')"
+            [(last,)] = con.execute(f"SELECT MAX(id) FROM {src}").fetchall()
+            costs.append(self.with_duckdb(con, src, [1 + last * k // 11 for k in range(1, 11)]))
+        return costs
 
     def sums(self, weir):
         [want] = self.server.sql(f"SELECT {', '.join(SUMS)} FROM orders", db=bench.DB)
@@ -172,17 +213,24 @@ class Ingest(bench.Bench):
         w.stop()
         health = json.loads(w.run("tables", f"{bench.DB}.orders", "--json").out)
         self.sums(w)
-        step = max(1, len(self.samples) // self.keep)
-        got = [c for c in (self.costs_of(*s) for s in self.samples[::-step][::-1]) if c]
-        self.report(got)
-        ratios = {k: max(g[a] / g[b] for g in got) for k, a, b in (("scan", "scan_s", "fresh_scan_s"), ("point", "point_s", "fresh_point_s"),
-                                                                 ("pyiceberg", "pyiceberg_scan_s", "fresh_pyiceberg_scan_s"))}
+        step, got = max(1, len(self.samples) // self.keep), []
+        self.say("  milliseconds (of the same rows freshly written, ratio)")
+        for sample in self.samples[::-step][::-1]:
+            cost = self.costs_of(*sample)
+            if cost:
+                got.append(cost)
+                self.report(cost)
+        now, then = self.beside_rewritten(w)
+        if self.spark:
+            self.spark.stop()
+        worst = {f"{r} {what}": round(max(g[r][0][k] / g[r][1][k] for g in got), 2) for r in READERS if r in got[0] for k, what in enumerate(("scan", "look-up"))}
         amp, peak = health["write_amplification"], self.peak_kb / 1e3
         self.record("ingest", rows=rows, changes=changes, binlog_gb=round(size / 1e9, 2), seconds=round(seconds), behind_s=round(behind, 1), peak_mb=round(peak), upkeep=health["upkeep"],
-                    write_amplification=round(amp, 2), samples=got, worst=ratios)
+                    write_amplification=round(amp, 2), samples=got, worst=worst, rewritten={"before": now, "after": then})
+        self.say(f"  as weir optimize --all leaves it: DuckDB scan {now[0] * 1e3:.1f} ms ({then[0] * 1e3:.1f}, {now[0] / then[0]:.2f}), one row by its key {now[1] * 1e3:.1f} ms ({then[1] * 1e3:.1f}, {now[1] / then[1]:.2f})")
         self.say(f"current {behind:.1f} s after the last commit; peak {peak:.0f} MB, below {PEAK_MB} ({'met' if peak < PEAK_MB else 'MISSED'}); written {amp:.2f} times what came new, "
-                 f"at most {AMPLIFICATION} ({'met' if amp <= AMPLIFICATION else 'MISSED'}); worst ratios to freshly written files: scan {ratios['scan']:.2f}, point {ratios['point']:.2f} "
-                 f"(DuckDB), scan {ratios['pyiceberg']:.2f} (PyIceberg); promise {PROMISE}")
+                 f"at most {AMPLIFICATION} ({'met' if amp <= AMPLIFICATION else 'MISSED'}); worst ratios to freshly written files, promise {PROMISE}: "
+                 + ", ".join(f"{k} {v:.2f} ({'met' if v <= PROMISE else 'MISSED'})" for k, v in worst.items()))
 
 
 if __name__ == "__main__":
