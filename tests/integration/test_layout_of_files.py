@@ -4,7 +4,9 @@ import random
 import duckdb
 import pyarrow.parquet as pq
 import pytest
+from harness.compare import assert_equal
 from harness.lake import Lake, duckdb_connection
+from harness.partitions import assert_pruned, column, layout
 
 DIGITS = "(SELECT 0 x UNION SELECT 1 UNION SELECT 2 UNION SELECT 3 UNION SELECT 4 UNION SELECT 5 UNION SELECT 6 UNION SELECT 7 UNION SELECT 8 UNION SELECT 9)"
 TEN_THOUSAND = f"(SELECT a.x + 10 * b.x + 100 * c.x + 1000 * d.x AS n FROM {DIGITS} a, {DIGITS} b, {DIGITS} c, {DIGITS} d)"
@@ -34,8 +36,8 @@ def assert_sorted(table, columns, folder, descending=(), ids=None):
         if ids is not None and f["sort_order_id"] not in ids:
             continue
         assert f["sort_order_id"] == order.order_id
-        rows = pq.read_table(fetched(table, f["file_path"], folder), columns=list(columns)).to_pylist()
-        keys = [tuple(r.values()) for r in rows]
+        file = pq.ParquetFile(fetched(table, f["file_path"], folder))
+        keys = list(zip(*(column(file, o.source_id) for o in order.fields)))             # by field id: columns are renamed
         for a, b in zip(keys, keys[1:]):
             for c, x, y in zip(columns, a, b):
                 if x != y:
@@ -186,3 +188,106 @@ def test_look_ups_pass_over_row_groups(server, db, make_weir):
     for value in (0, 12346, 29999, 5000000000):
         assert con.execute(f"SELECT COUNT(*) FROM iceberg_scan('{where}') WHERE id = {value}").fetchone()[0] == 1
     assert con.execute(f"SELECT COUNT(*) FROM iceberg_scan('{where}') WHERE id = 777777").fetchone()[0] == 0
+
+
+# ---------------------------------------------------------------- with partitions
+def assert_filters(table, folder, columns):
+    """in every file, of row groups that are large enough"""
+    for f in data_files(table):
+        file = pq.ParquetFile(fetched(table, f["file_path"], folder)).metadata
+        got = {p for p, n, at in duckdb.connect().execute(f"SELECT path_in_schema, row_group_num_rows, bloom_filter_offset FROM parquet_metadata('{fetched(table, f['file_path'], folder)}')").fetchall() if at}
+        large = any(file.row_group(k).num_rows >= 2048 for k in range(file.num_row_groups))
+        assert got == (set(columns) if large else set()), f["file_path"]
+
+
+def apart(table, column, folder):
+    """what a compaction wrote of one partition does not overlap"""
+    ranges = {}
+    for f in data_files(table):
+        values = pq.read_table(fetched(table, f["file_path"], folder), columns=[column]).column(0).to_pylist()
+        ranges.setdefault(repr(f["partition"]), []).append((min(values), max(values)))
+    for of_one in ranges.values():
+        of_one.sort()
+        assert all(a[1] < b[0] for a, b in zip(of_one, of_one[1:])), of_one
+
+
+@pytest.mark.parametrize("version", [3, 2])
+def test_partitioned_and_sorted_with_filters_through_loads_changes_and_compactions(server, db, make_weir, tmp_path, version):
+    server.sql(f"CREATE TABLE {db}.t (id INT PRIMARY KEY, country VARCHAR(9), at DATETIME(6) NOT NULL, email VARCHAR(60), n INT)",
+               f"INSERT INTO {db}.t SELECT n, ELT(1 + n % 3, 'at', 'ch', 'de'), '2026-01-01' + INTERVAL (n * 7919 % 10007) SECOND, CONCAT('user', n * 31 % 10007), 0 FROM {TEN_THOUSAND} k")
+    both = {"match": rf"{db}\.t", "partition": ["country"], "sort": ["at desc", "id"], "bloom_filters": ["id", "email"], "target_file_bytes": "1MB"}
+    w = make_weir(server, [rf"{db}\..*"], {"lake": {"format_version": version, "layout": [both, {"match": ".*", "sort": []}]}})
+    lake = Lake(w.home)
+
+    def look():
+        table = lake.table(db, "t")
+        assert {t["country"] for _, t, _ in layout(table)} == set(r[0] for r in server.sql(f"SELECT DISTINCT country FROM {db}.t"))
+        assert_sorted(table, ["at", "id"], tmp_path, descending={"at"})
+        assert_filters(table, tmp_path, ["id", "email"])
+        assert_pruned(table, "country", ["ch", "nl", None])
+        assert_equal(server, lake, db, ["t"])
+        return table
+
+    w.catch_up()                                                        # a load
+    assert len(data_files(look())) == 3
+    for k in range(5):                                                  # changes; rows move from partition to partition
+        server.sql(f"INSERT INTO {db}.t SELECT 10000 * {k + 1} + n, ELT(1 + n % 4, 'at', 'ch', 'nl', NULL), '2026-02-01' + INTERVAL (n * 31 % 1009) SECOND, CONCAT('new', n), {k} "
+                   f"FROM {TEN_THOUSAND} k WHERE n < 2500 ORDER BY RAND()",
+                   f"UPDATE {db}.t SET country = 'nl', n = n + 1 WHERE id % 97 = {k}", f"UPDATE {db}.t SET at = at + INTERVAL id DAY WHERE id % 89 = {k}", f"DELETE FROM {db}.t WHERE id % 53 = {k}")
+        w.catch_up()
+    look()
+    w.run("optimize", "--all")
+    table = look()
+    assert not [f for f in table.inspect.files().to_pylist() if f["content"]]
+    apart(table, "at", tmp_path)
+
+    both["partition"], both["sort"] = ["bucket(5, id)"], ["email", "id"]     # another spec and another order: rows are spread, and sorted
+    w.write()
+    server.sql(f"UPDATE {db}.t SET n = -1 WHERE id % 71 = 0")
+    w.catch_up()
+    w.run("optimize", "--all")
+    table = lake.table(db, "t")
+    assert {s for s, _, _ in layout(table)} == {table.spec().spec_id}
+    assert_sorted(table, ["email", "id"], tmp_path)
+    assert_filters(table, tmp_path, ["id", "email"])
+    apart(table, "email", tmp_path)
+    assert_equal(server, lake, db, ["t"])
+    con, where = duckdb_connection(), table.metadata_location
+    for value in (1, 5000, 20007, 52499):
+        want = server.sql(f"SELECT COUNT(*) FROM {db}.t WHERE id = {value}")[0][0]
+        assert con.execute(f"SELECT COUNT(*) FROM iceberg_scan('{where}') WHERE id = {value}").fetchone()[0] == want
+
+    server.sql(f"ALTER TABLE {db}.t RENAME COLUMN email TO address", f"UPDATE {db}.t SET n = -2 WHERE id % 67 = 0")     # the layout may keep the old name
+    w.catch_up()
+    table = lake.table(db, "t")
+    assert_sorted(table, ["address", "id"], tmp_path)
+    server.sql(f"ALTER TABLE {db}.t DROP COLUMN address", f"UPDATE {db}.t SET n = -3 WHERE id % 61 = 0")                # and goes on without it
+    w.catch_up()
+    w.run("optimize", "--all")
+    assert_sorted(lake.table(db, "t"), ["id"], tmp_path, ids={lake.table(db, "t").sort_order().order_id})
+    w.catch_up()
+    assert_equal(server, lake, db, ["t"])
+    assert w.status()["anomalies"] == 0
+
+
+def test_changes_while_partitions_are_compacted_and_spread_in_order(server, db, make_weir, tmp_path):
+    server.sql(f"CREATE TABLE {db}.t (id INT PRIMARY KEY, p INT, v VARCHAR(60))")
+    rule = {"match": rf"{db}\.t", "partition": ["p"], "sort": ["v desc", "id"], "bloom_filters": ["v"]}
+    w = make_weir(server, [rf"{db}\..*"], {"lake": {"commit": {"every": "50ms"}, "layout": [rule]}})
+    rng, lake = random.Random(11), Lake(w.home)
+    for partition in (["p"], ["bucket(3, id)"], ["truncate(2, p)"]):
+        rule["partition"] = partition
+        w.write()
+        w.start()
+        w.wait()
+        for k in range(25):
+            server.sql(f"REPLACE INTO {db}.t VALUES " + ",".join(f"({rng.randrange(4000)}, {rng.randrange(6)}, '{rng.random()}')" for _ in range(200)),
+                       f"UPDATE {db}.t SET p = {rng.randrange(6)} WHERE id IN ({','.join(str(rng.randrange(4000)) for _ in range(30))})",
+                       f"DELETE FROM {db}.t WHERE id IN ({','.join(str(rng.randrange(4000)) for _ in range(30))})")
+        w.wait()
+        w.stop()
+        table = lake.table(db, "t")
+        layout(table)
+        assert_sorted(table, ["v", "id"], tmp_path, descending={"v"})
+        assert_equal(server, lake, db, ["t"])
+    assert "replace" in [s.summary.operation.value for s in lake.table(db, "t").metadata.snapshots]
