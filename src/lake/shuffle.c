@@ -39,7 +39,7 @@ wr_code wr_shuffle_new(const uint32_t *place, uint64_t n, uint64_t bytes, const 
     if (!s) return wr_nomem(err, "sort", sizeof *s);
     *s = (wr_shuffle){.place = place, .n = n, .bytes_max = bytes, .nparts = (n + PART_ROWS - 1) / PART_ROWS, .fd = -1};
     s->parts = wr_calloc(s->nparts + 1, sizeof *s->parts), s->dir = wr_strdup(dir);
-    if (!s->parts || !s->dir) return wr_shuffle_free(s), wr_nomem(err, "sort", s->nparts * sizeof(part));
+    if (!s->parts || !s->dir) return wr_shuffle_free(s), wr_nomem(err, "sort", n / PART_ROWS * sizeof(part));
     *ret = s;
     return WR_OK;
 }
