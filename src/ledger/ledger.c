@@ -259,8 +259,6 @@ wr_code wr_ledger_name(wr_ledger *l, uint32_t table, const char *db, const char 
 }
 
 /* ------------------------------------------------------------------ alarms. db_lock held */
-static wr_code name_of(wr_ledger *l, uint32_t table, char *buf, size_t n, wr_err *err);
-
 static wr_code raise(wr_ledger *l, const char *hop, const char *subject, int64_t minute, const char *text, wr_err *err) {
     int64_t now = wr_now_us();
     wr_log(WR_LOG_ERROR, "ledger: %s: %s: %s", hop, subject, text);
