@@ -51,7 +51,7 @@ class Weir:
         self.dir.mkdir(parents=True, exist_ok=True)
         self.home = self.dir / "home"
         self.file, self.log = self.dir / "weir.yaml", self.dir / "sync.log"
-        self.password, self.proc, self.mark = password, None, 0
+        self.password, self.proc, self.mark, self.died = password, None, 0, False      # died: the last sync was killed
         usual = {"name": "test", "home": str(self.home), "source": {"url": server.url(user), "password_env": PASSWORD_ENV, "capture": capture},
                  "lake": {"commit": {"every": "1s"}}}
         self.config = merged(merged(usual, backend.config(self.home)), config or {})
@@ -80,6 +80,7 @@ class Weir:
 
     def catch_up(self, **kw):
         """sync --until current"""
+        self.died = False
         return self.run("sync", "--until", "current", **kw)
 
     def catch_up_and_die(self, fault):
@@ -87,6 +88,7 @@ class Weir:
         p = subprocess.run([BINARY, "sync", "-c", self.file, "--until", "current"], capture_output=True, text=True, errors="replace", timeout=RUN_SECONDS,
                            env={**self.env, "WEIR_FAULT": f"{fault}:kill"}, stdin=subprocess.DEVNULL)
         assert p.returncode in (0, -signal.SIGKILL), f"{fault}:\n{p.stdout}{p.stderr}status {p.returncode}"
+        self.died = p.returncode != 0
         return p.returncode != 0
 
     def wait(self, seconds=60, **kw):
@@ -103,19 +105,20 @@ class Weir:
         found = [json.loads(line) for line in self.run("ledger", "--json", *args, status=(0, 1)).out.splitlines()]
         return [x for x in found if "minute" in x and "captured" in x], [x for x in found if "alarm" in x], found[-1]
 
-    def assert_accounted(self, killed=False):
+    def assert_accounted(self):
         """After whatever a test did: every change that was counted as captured passed every other point too, and nothing is an alarm. A killed process leaves
         what it captured in its last second to be counted by the next one."""
         if self.proc or not (self.home / "ledger.db").exists():
             return
         lines, alarms, _ = self.ledger()
         assert not alarms, f"the ledger: {alarms}"
-        for x in [] if killed else lines:
+        for x in [] if self.died else lines:
             assert x["captured"] == x["queued"] >= x["consumed"] >= x["passed"] + x["written"], f"the ledger: {x}"
 
     # ---- the live sync
     def start(self):
         assert not self.proc, "a sync is already running"
+        self.died = False
         with open(self.log, "ab") as out:
             self.mark = out.tell()
             self.proc = subprocess.Popen([BINARY, "sync", "-c", self.file], stdout=out, stderr=out, stdin=subprocess.DEVNULL,
@@ -148,7 +151,7 @@ class Weir:
         """SIGKILL, as a crash; -> whether it was still running"""
         if not self.proc:
             return False
-        was_running = self.running
+        was_running = self.died = self.running
         self.proc.kill()
         self.proc.wait()
         self.proc = None
