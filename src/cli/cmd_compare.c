@@ -1,5 +1,4 @@
 /* weir compare */
-#include <cjson/cJSON.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,6 +6,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "json.h"
 #include "weir/base/clock.h"
 #include "weir/base/mem.h"
 #include "weir/io.h"
@@ -80,22 +80,17 @@ static wr_code session_open(session *s, const wr_args *a, const char *home, wr_e
     return s->path && s->options ? WR_OK : wr_nomem(err, "path", 256);
 }
 
-static const char *text_of(const cJSON *o, const char *key) {
-    const char *t = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(o, key));
-    return t ? t : "";
-}
-
 static wr_code session_resume(session *s, wr_err *err) {
     WR_AUTO_BUF wr_buf b = WR_BUF_INIT;
     if (!wr_file_exists(s->path)) return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "there is no interrupted comparison: %s does not exist", s->path);
     WR_TRY(wr_file_get(s->path, 64u << 20, &b, err));
     if (!wr_buf_cstr(&b) || !(s->doc = cJSON_Parse((char *)b.p))) return wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "%s cannot be read", s->path);
-    if (strcmp(text_of(s->doc, "options"), s->options)) return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "the interrupted comparison had other options: '%s', not '%s'", text_of(s->doc, "options"), s->options);
+    if (strcmp(wr_cli_json_text(s->doc, "options"), s->options)) return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "the interrupted comparison had other options: '%s', not '%s'", wr_cli_json_text(s->doc, "options"), s->options);
     const cJSON *list = cJSON_GetObjectItemCaseSensitive(s->doc, "equal"), *o;
     if (!(s->done = wr_calloc((size_t)cJSON_GetArraySize(list) + 1, sizeof *s->done))) return wr_nomem(err, "tables", 4096);
     cJSON_ArrayForEach(o, list)
-        s->done[s->ndone++] = (wr_compared){.ns = text_of(o, "namespace"), .name = text_of(o, "name"), .position = text_of(o, "position"), .method = text_of(o, "method"), .source_rows = strtoull(text_of(o, "source_rows"), NULL, 10),
-                                            .lake_rows = strtoull(text_of(o, "lake_rows"), NULL, 10), .offset = strtoull(text_of(o, "offset"), NULL, 10), .snapshot = strtoll(text_of(o, "snapshot"), NULL, 10)};
+        s->done[s->ndone++] = (wr_compared){.ns = wr_cli_json_text(o, "namespace"), .name = wr_cli_json_text(o, "name"), .position = wr_cli_json_text(o, "position"), .method = wr_cli_json_text(o, "method"), .source_rows = strtoull(wr_cli_json_text(o, "source_rows"), NULL, 10),
+                                            .lake_rows = strtoull(wr_cli_json_text(o, "lake_rows"), NULL, 10), .offset = strtoull(wr_cli_json_text(o, "offset"), NULL, 10), .snapshot = strtoll(wr_cli_json_text(o, "snapshot"), NULL, 10)};
     return WR_OK;
 }
 

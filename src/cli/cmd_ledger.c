@@ -1,5 +1,4 @@
 /* weir ledger: what was counted where, and what did not fit. */
-#include <cjson/cJSON.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +7,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "json.h"
 #include "weir/base/clock.h"
 #include "weir/base/mem.h"
 #include "weir/io.h"
@@ -63,13 +63,6 @@ static cJSON *line_json(const wr_ledger_line *l) {
     return o;
 }
 
-static void print_object(cJSON *o) {
-    char *t = cJSON_PrintUnformatted(o);
-    if (t) puts(t);
-    cJSON_free(t);
-    cJSON_Delete(o);
-}
-
 static void print_minute(const wr_ledger_line *l) {
     char m[32], w[32] = "-";
     minute_text(l->minute, m);
@@ -97,7 +90,7 @@ static wr_code total_of(report *r, const wr_ledger_line *l, total **ret, wr_err 
 static wr_code on_line(void *ctx, const wr_ledger_line *l, wr_err *err) {
     report *r = ctx;
     total *t;
-    if (r->form == FORM_JSON) return print_object(line_json(l)), WR_OK;
+    if (r->form == FORM_JSON) return wr_cli_json_print(line_json(l)), WR_OK;
     if (r->by_minute && r->form == FORM_TEXT) print_minute(l);
     WR_TRY(total_of(r, l, &t, err));
     for (int i = 0; i < WR_POINTS; i++) {
@@ -277,10 +270,10 @@ int wr_cmd_ledger(const wr_args *a) {
         if (r.form == FORM_PROMETHEUS) print_prometheus(&r, &totals);
         else if (r.form == FORM_TEXT) print_text(&r, o, &totals);
         else {
-            for (cJSON *x; (x = cJSON_DetachItemFromArray(r.alarms, 0));) print_object(x);
+            for (cJSON *x; (x = cJSON_DetachItemFromArray(r.alarms, 0));) wr_cli_json_print(x);
             cJSON *t = cJSON_CreateObject();
             cJSON_AddNumberToObject(t, "alarms", r.nalarms), cJSON_AddNumberToObject(t, "pending", (double)totals.pending), cJSON_AddNumberToObject(t, "unread", (double)totals.unread);
-            print_object(t);
+            wr_cli_json_print(t);
         }
         if (r.nalarms) ret = EXIT_FAILED;
     }

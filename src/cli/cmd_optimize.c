@@ -1,10 +1,10 @@
 /* weir optimize: what a running sync does for its tables by itself, by hand; and files that nothing names. */
-#include <cjson/cJSON.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cli.h"
+#include "json.h"
 #include "weir/base/clock.h"
 
 #define OLDER_THAN_US (INT64_C(3) * 86400 * 1000000)
@@ -13,13 +13,6 @@ typedef struct report {
     bool json, removed;
     uint64_t orphans, bytes;
 } report;
-
-static void print_object(cJSON *o) {
-    char *t = cJSON_PrintUnformatted(o);
-    if (t) puts(t);
-    cJSON_free(t);
-    cJSON_Delete(o);
-}
 
 static void on_table(void *ctx, const wr_table_health *before, const wr_table_health *after, int jobs, int expiries) {
     const report *r = ctx;
@@ -44,7 +37,7 @@ static void on_table(void *ctx, const wr_table_health *before, const wr_table_he
         cJSON_AddNumberToObject(k, "data_files", (double)h[i]->data_files), cJSON_AddNumberToObject(k, "data_bytes", (double)h[i]->data_bytes);
         cJSON_AddNumberToObject(k, "deleted_rows", (double)h[i]->deleted_rows), cJSON_AddNumberToObject(k, "snapshots", (double)h[i]->snapshots);
     }
-    print_object(o);
+    wr_cli_json_print(o);
 }
 
 static void on_orphan(void *ctx, const char *path, uint64_t bytes, int64_t modified_us) {
@@ -61,7 +54,7 @@ static void on_orphan(void *ctx, const char *path, uint64_t bytes, int64_t modif
     cJSON_AddNumberToObject(o, "bytes", (double)bytes);
     cJSON_AddStringToObject(o, "modified_at", iso);
     cJSON_AddBoolToObject(o, "deleted", r->removed);
-    print_object(o);
+    wr_cli_json_print(o);
 }
 
 static wr_code check_flags(const wr_args *a, wr_err *err) {

@@ -1,11 +1,11 @@
 /* weir repair: from a report of weir compare to a lake that is equal again. */
-#include <cjson/cJSON.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli.h"
+#include "json.h"
 #include "weir/base/mem.h"
 #include "weir/io.h"
 
@@ -26,10 +26,6 @@ static void plan_clear(plan *p) {
     cJSON_Delete(p->doc);
 }
 
-static const char *text_of(const cJSON *o, const char *key) {
-    const char *t = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(o, key));
-    return t ? t : "";
-}
 static double number_of(const cJSON *o, const char *key) {
     const cJSON *n = cJSON_GetObjectItemCaseSensitive(o, key);
     return cJSON_IsNumber(n) ? n->valuedouble : 0;
@@ -59,7 +55,7 @@ static wr_code newest_report(const char *home, char **ret, wr_err *err) {
 static bool by_rows(const cJSON *t) {
     const cJSON *f, *d;
     cJSON_ArrayForEach(f, cJSON_GetObjectItemCaseSensitive(t, "findings"))
-        if (strcmp(text_of(f, "what"), "nullability")) return false;
+        if (strcmp(wr_cli_json_text(f, "what"), "nullability")) return false;
     cJSON_ArrayForEach(d, cJSON_GetObjectItemCaseSensitive(t, "differences"))
         if (!cJSON_GetObjectItemCaseSensitive(d, "key")) return false;
     return cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(t, "differences")) > 0;
@@ -72,7 +68,7 @@ static wr_code take_keys(const cJSON *t, wr_repair_table *out, wr_err *err) {
     memset(names, 0, sizeof names);
     cJSON_ArrayForEach(c, cJSON_GetObjectItemCaseSensitive(t, "columns")) {
         int ord = (int)number_of(c, "key");
-        if (ord > 0 && ord <= 64) names[ord - 1] = text_of(c, "name"), out->ncolumns = ord > out->ncolumns ? ord : out->ncolumns;
+        if (ord > 0 && ord <= 64) names[ord - 1] = wr_cli_json_text(c, "name"), out->ncolumns = ord > out->ncolumns ? ord : out->ncolumns;
     }
     const char **keys = wr_calloc((size_t)cJSON_GetArraySize(list) * (size_t)out->ncolumns + 1, sizeof *keys);
     if (!keys) return wr_nomem(err, "keys", (size_t)cJSON_GetArraySize(list) * 64);
@@ -98,9 +94,9 @@ static wr_code plan_report(plan *p, const char *path, wr_err *err) {
     if (!cJSON_IsArray(list)) return wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "%s is no report of weir compare", path);
     if (!(p->tables = wr_calloc((size_t)cJSON_GetArraySize(list) + 1, sizeof *p->tables))) return wr_nomem(err, "tables", 4096);
     cJSON_ArrayForEach(t, list) {
-        if (strcmp(text_of(t, "verdict"), "DIFFERENT")) continue;
+        if (strcmp(wr_cli_json_text(t, "verdict"), "DIFFERENT")) continue;
         wr_repair_table *out = &p->tables[p->n++];
-        *out = (wr_repair_table){.ns = text_of(t, "namespace"), .name = text_of(t, "name"), .reload = !by_rows(t)};
+        *out = (wr_repair_table){.ns = wr_cli_json_text(t, "namespace"), .name = wr_cli_json_text(t, "name"), .reload = !by_rows(t)};
         p->left_out += out->reload ? 0 : (uint64_t)number_of(t, "differences_left_out");
         if (!out->reload) WR_TRY(take_keys(t, out, err));
     }
@@ -138,10 +134,7 @@ static void tell_plan(const plan *p, bool json) {
             cJSON_AddBoolToObject(o, "reload", p->tables[i].reload), cJSON_AddNumberToObject(o, "keys", p->tables[i].nkeys);
             cJSON_AddItemToArray(list, o);
         }
-        char *text = cJSON_PrintUnformatted(list);
-        if (text) puts(text);
-        cJSON_free(text);
-        cJSON_Delete(list);
+        wr_cli_json_print(list);
     } else printf(p->n ? "Nothing was changed: --apply does it.\n" : "Nothing to repair.\n");
 }
 
@@ -150,17 +143,17 @@ static bool tell_record(const char *record, const char *home, bool json) {
     const cJSON *t;
     bool all = true;
     cJSON_ArrayForEach(t, cJSON_GetObjectItemCaseSensitive(doc, "tables")) {
-        bool done = !strcmp(text_of(t, "state"), "done");
+        bool done = !strcmp(wr_cli_json_text(t, "state"), "done");
         all &= done;
         if (json) continue;
-        printf("%s.%s: ", text_of(t, "namespace"), text_of(t, "name"));
-        if (!done) printf("not repaired: %s\n", text_of(t, "reason"));
-        else if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(t, "reload"))) printf("%s\n", text_of(t, "reason"));
+        printf("%s.%s: ", wr_cli_json_text(t, "namespace"), wr_cli_json_text(t, "name"));
+        if (!done) printf("not repaired: %s\n", wr_cli_json_text(t, "reason"));
+        else if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(t, "reload"))) printf("%s\n", wr_cli_json_text(t, "reason"));
         else printf("%.0f keys repaired, of which the source has %.0f rows\n", number_of(t, "keys_repaired"), number_of(t, "rows_in_source"));
         if (number_of(t, "keys_of_no_shard") > 0) printf("  %.0f keys are of no shard that the pipeline has: they are as they were\n", number_of(t, "keys_of_no_shard"));
     }
     if (json) puts(record);
-    else printf("record: %s/repair/%s.json\n", home, text_of(doc, "id"));
+    else printf("record: %s/repair/%s.json\n", home, wr_cli_json_text(doc, "id"));
     cJSON_Delete(doc);
     return all;
 }

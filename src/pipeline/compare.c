@@ -386,20 +386,13 @@ static wr_code read_all(round *r, wr_err *err) {
     return rs.rc;
 }
 
-static bool is_running(const char *home) {
-    WR_AUTO char *lock = wr_path_join(home, "lock");
-    wr_err err = WR_ERR_INIT;
-    int pid = 0;
-    return lock && wr_lock_holder(lock, &pid, &err) == WR_OK && pid != 0;
-}
-
 /* Differences of a table whose rows may change without row events: they count when the next round finds some as well. */
 static wr_code is_doubtful(round *r, const side_table *t, bool *ret, wr_err *err) {
     WR_AUTO char *full = wr_asprintf("%s.%s", t->ns, t->name);
     bool hides = false;
     if (!full) return wr_nomem(err, "table name", 64);
     for (int i = 0; i < t->nmembers; i++) hides |= wr_source_hides_changes(r->source, t->members[i]->def);
-    *ret = hides && is_running(r->o->home) && !wr_map_get(r->doubted, wr_slice_str(full));
+    *ret = hides && wr_status_running(r->o->home) && !wr_map_get(r->doubted, wr_slice_str(full));
     return !*ret || wr_map_put(r->doubted, wr_slice_str(full), r) ? WR_OK : wr_nomem(err, "tables", 64);
 }
 
@@ -486,7 +479,7 @@ static wr_code rounds(round *r, wr_err *err) {
         bool soon = rc != WR_OK && err->retry == WR_RETRY_SOON;
         if ((rc != WR_OK && !soon) || (rc == WR_OK && !any_open(r->report))) return rc;
         /* Without a sync nothing will move any more but what the source does. */
-        if (wr_mono_us() > until || (rc == WR_OK && !is_running(r->o->home))) return rc;
+        if (wr_mono_us() > until || (rc == WR_OK && !wr_status_running(r->o->home))) return rc;
         wr_err_clear(err);
         nanosleep(&(struct timespec){.tv_sec = AGAIN_MS / 1000, .tv_nsec = AGAIN_MS % 1000 * 1000000}, NULL);
     }

@@ -9,7 +9,6 @@
 #include "weir/base/mem.h"
 
 #define CHUNK_ROWS 10000
-#define CALM_POLL_MS 200
 #define SHOWN_DEFAULT 100000
 #define SHOWN_LEAST 20
 #define SHOWN_BYTES (UINT64_C(96) << 20) /* of all tables, both sides */
@@ -394,14 +393,6 @@ static wr_code add_cursor(side_member *m, char *cursor /* taken */, wr_err *err)
     return WR_OK;
 }
 
-static wr_code wait_until_calm(wr_source *s, wr_err *err) {
-    for (bool calm = false;;) {
-        WR_TRY(wr_source_calm(s, &calm, err));
-        if (calm) return WR_OK;
-        nanosleep(&(struct timespec){.tv_nsec = CALM_POLL_MS * 1000000l}, NULL);
-    }
-}
-
 static wr_code read_chunks(source_reader *s, wr_snap *sn, wr_err *err) {
     round *r = s->r;
     side_member *m = s->m;
@@ -417,7 +408,7 @@ static wr_code read_chunks(source_reader *s, wr_snap *sn, wr_err *err) {
         pthread_mutex_lock(&r->lock);
         if (r->what->progress && label) r->what->progress(r->what->ctx, label, s->rows_read, wr_snap_estimate(sn));
         pthread_mutex_unlock(&r->lock);
-        WR_TRY(wait_until_calm(r->source, err));
+        WR_TRY(wr_source_wait_until_calm(r->source, NULL, NULL, err));
     }
 }
 

@@ -20,7 +20,6 @@
 #define CHUNK_ROWS_MAX 200000
 #define SPLIT_ROWS 100000            /* smaller tables are one range */
 #define MAX_ATTEMPTS 8
-#define CALM_POLL_MS 200
 
 /* ------------------------------------------------------------------ load info: what a load's commits say of its progress */
 static void add_pos(cJSON *o, const char *key, const wr_pos *pos) {
@@ -132,7 +131,8 @@ typedef struct crew {
     target **mismatched; int nmismatched; /* their definition is not the queue's: PHASE_WAIT */
 } crew;
 
-static bool gave_up(crew *c) {
+static bool gave_up(void *ctx) {
+    crew *c = ctx;
     pthread_mutex_lock(&c->lock);
     bool f = c->failed;
     pthread_mutex_unlock(&c->lock);
@@ -236,21 +236,12 @@ static bool commit_is_due(wr_pipeline *p, const target *t) {
     return due;
 }
 
-static wr_code wait_until_calm(crew *c, wr_err *err) {
-    for (bool calm = false; !gave_up(c);) {
-        WR_TRY(wr_source_calm(c->p->source, &calm, err));
-        if (calm) return WR_OK;
-        nanosleep(&(struct timespec){.tv_nsec = CALM_POLL_MS * 1000000l}, NULL);
-    }
-    return WR_OK;
-}
-
 static wr_code read_range(crew *c, wr_snap *sn, reading *r, range *g, wr_err *err) {
     wr_pipeline *p = c->p;
     WR_AUTO char *after = g->after ? wr_strdup(g->after) : NULL;
     uint64_t chunk = 2000;
     for (;;) {
-        WR_TRY(wait_until_calm(c, err));
+        WR_TRY(wr_source_wait_until_calm(c->p->source, gave_up, c, err));
         if (gave_up(c)) return wr_fail(err, WR_E_CANCELLED, WR_RETRY_NO, "stopped");
         wr_key_range kr = {after, g->upto};
         char *next = NULL;

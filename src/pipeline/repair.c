@@ -37,11 +37,10 @@ static bool is_request(const char *name) {
     return n > k && !strcmp(name + n - k, asked);
 }
 
-typedef struct oldest { char *name; } oldest;
 static wr_code take_oldest(void *ctx, const char *name, wr_err *err) { /* names are dates, and come in order */
-    oldest *o = ctx;
-    if (o->name || !is_request(name)) return WR_OK;
-    return (o->name = wr_strdup(name)) ? WR_OK : wr_nomem(err, "file name", strlen(name));
+    char **oldest = ctx;
+    if (*oldest || !is_request(name)) return WR_OK;
+    return (*oldest = wr_strdup(name)) ? WR_OK : wr_nomem(err, "file name", strlen(name));
 }
 
 static wr_code read_json(const char *path, cJSON **ret, wr_err *err) {
@@ -283,12 +282,10 @@ wr_code wr_repair_look(wr_pipeline *p, bool at_once, wr_err *err) {
     WR_AUTO char *dir = wr_path_join(p->home, "repair");
     if (!dir) return wr_nomem(err, "path", 64);
     if (access(dir, F_OK) != 0 || !caught_up(p)) return WR_OK;
-    oldest o = {0};
-    wr_code rc = wr_dir_list(dir, take_oldest, &o, err);
-    if (rc == WR_OK && o.name && p->offset != p->committed_offset) rc = wr_apply_commit(p, err); /* what is taken back with a repair is only the repair */
-    if (rc == WR_OK && o.name) rc = begin(p, dir, o.name, err);
-    wr_free(o.name);
-    return rc;
+    WR_AUTO char *name = NULL;
+    wr_code rc = wr_dir_list(dir, take_oldest, &name, err);
+    if (rc == WR_OK && name && p->offset != p->committed_offset) rc = wr_apply_commit(p, err); /* what is taken back with a repair is only the repair */
+    return rc == WR_OK && name ? begin(p, dir, name, err) : rc;
 }
 
 bool wr_repair_holds(const wr_pipeline *p) { return p->repair && p->repair->until.file[0] && wr_pos_cmp(&p->pos, &p->repair->until) < 0; }
@@ -336,19 +333,10 @@ static cJSON *request(const wr_repair *what, const char *id) {
     return doc;
 }
 
-/* Whether a sync runs, from which the lock cannot be had. */
-static bool is_running(const char *home) {
-    wr_status_file s = {0};
-    wr_err e = WR_ERR_INIT;
-    bool running = wr_status_read(home, &s, &e) == WR_OK && s.running;
-    wr_status_clear(&s);
-    return running;
-}
-
 static wr_code wait_for(const char *path, const char *home, double timeout_s, wr_err *err) {
     int64_t until = wr_mono_us() + (int64_t)((timeout_s > 0 ? timeout_s : TIMEOUT_S) * 1e6);
     while (access(path, F_OK) != 0) {
-        if (wr_mono_us() > until || !is_running(home)) {
+        if (wr_mono_us() > until || !wr_status_running(home)) {
             wr_fail(err, WR_E_TIMEOUT, WR_RETRY_NO, "the sync in %s %s before it repaired anything", home, wr_mono_us() > until ? "took too long" : "ended");
             return wr_err_cure(err, "the request stays in %s/repair: the sync carries it out when it has caught up, at its next start at the latest", home);
         }
@@ -378,7 +366,7 @@ wr_code wr_pipeline_repair(const wr_pipeline_options *o, const wr_repair *what, 
     cJSON *doc = request(what, id);
     wr_code rc = write_json(want, doc, err);
     cJSON_Delete(doc);
-    if (rc == WR_OK) rc = is_running(o->home) ? wait_for(done, o->home, what->timeout_s, err) : run_once(o, err);
+    if (rc == WR_OK) rc = wr_status_running(o->home) ? wait_for(done, o->home, what->timeout_s, err) : run_once(o, err);
     WR_TRY(rc);
     WR_AUTO_BUF wr_buf b = WR_BUF_INIT;
     WR_TRY(wr_file_get(done, REQUEST_MAX, &b, err));

@@ -246,3 +246,10 @@ wr_code wr_status_read(const char *home, wr_status_file *ret, wr_err *err) {
     *ret = s;
     return WR_OK;
 }
+
+bool wr_status_running(const char *home) {
+    WR_AUTO char *lock = wr_path_join(home, "lock");
+    wr_err err = WR_ERR_INIT;
+    int pid = 0;
+    return lock && wr_lock_holder(lock, &pid, &err) == WR_OK && pid != 0;
+}

@@ -1,12 +1,14 @@
 /* Leaving the server alone while it has enough to do. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 #include "conn.h"
 #include "source_impl.h"
 #include "weir/base/clock.h"
 #include "weir/base/log.h"
 
 #define ASK_EVERY_US 1000000
+#define POLL_MS 200
 
 typedef struct load { long running, lag_s; } load;
 
@@ -49,7 +51,7 @@ static bool is_time(wr_source *s, bool *ret_last) {
     return yes;
 }
 
-wr_code wr_source_calm(wr_source *s, bool *ret_calm, wr_err *err) {
+static wr_code is_calm(wr_source *s, bool *ret_calm, wr_err *err) {
     load l = {0};
     *ret_calm = true;
     if ((!s->max_threads_running && !s->max_replica_lag_s) || !is_time(s, ret_calm)) return WR_OK;
@@ -66,5 +68,14 @@ wr_code wr_source_calm(wr_source *s, bool *ret_calm, wr_err *err) {
     if (news && !calm) wr_log(WR_LOG_WARN, "the source has %ld statements under way and is %ld s behind: reading of tables waits until that is less", l.running, l.lag_s);
     if (news && calm) wr_log(WR_LOG_INFO, "the source has little to do again: reading of tables goes on");
     *ret_calm = calm;
+    return WR_OK;
+}
+
+wr_code wr_source_wait_until_calm(wr_source *s, bool (*gave_up)(void *ctx), void *ctx, wr_err *err) {
+    for (bool calm = false; !gave_up || !gave_up(ctx);) {
+        WR_TRY(is_calm(s, &calm, err));
+        if (calm) return WR_OK;
+        nanosleep(&(struct timespec){.tv_nsec = POLL_MS * 1000000l}, NULL);
+    }
     return WR_OK;
 }

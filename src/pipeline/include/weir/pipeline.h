@@ -141,5 +141,6 @@ typedef struct wr_status_file {
 } wr_status_file;
 wr_code wr_status_read(const char *home, wr_status_file *ret_status, wr_err *err); /* WR_E_NOTFOUND: never ran */
 void wr_status_clear(wr_status_file *s);
+bool wr_status_running(const char *home); /* a sync runs there */
 
 #endif
