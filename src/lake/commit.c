@@ -244,10 +244,14 @@ static wr_code add_edits(wr_lake *l, batch_of_edits *b, wr_err *err) {
 
 static wr_code show(wr_lake *l, const batch_of_edits *b, uint64_t offset, wr_err *err) {
     if (!l->witness.before) return WR_OK;
-    WR_AUTO wr_written *w = wr_calloc((size_t)b->n + 1, sizeof *w);
-    if (!w) return wr_nomem(err, "commit", (size_t)b->n * sizeof *w);
-    for (int i = 0; i < b->n; i++) w[i] = (wr_written){b->ed[i].t, b->ed[i].deletes, b->ed[i].ndeletes};
-    return wr_lake_show(l, offset, w, b->n, err);
+    size_t most = (size_t)b->n + (size_t)l->ntables + 1;
+    WR_AUTO wr_written *w = wr_calloc(most, sizeof *w);
+    if (!w) return wr_nomem(err, "commit", most * sizeof *w);
+    int n = 0;
+    for (int i = 0; i < b->n; i++) w[n++] = (wr_written){b->ed[i].t, b->ed[i].deletes, b->ed[i].ndeletes};
+    for (int i = 0; i < l->ntables; i++) /* what they took, a commit that was not completed has brought */
+        if (!needs_commit(l->tables[i]) && l->tables[i]->fresh.applied) w[n++] = (wr_written){.t = l->tables[i]};
+    return wr_lake_show(l, offset, w, n, err);
 }
 
 static wr_code refuse_unknown(const wr_lake *l, wr_err *err) {
@@ -275,7 +279,8 @@ wr_code wr_lake_commit(wr_lake *l, uint64_t offset, const wr_pos *pos, int64_t e
     wr_ice_progress progress = {l->pipeline, offset, pos, event_time_us};
     if (rc == WR_OK) rc = wr_lake_note_unknown(l, wr_ice_commit(l->catalog, l->state, b.out, b.n, &progress, err), err);
     for (int i = 0; rc == WR_OK && i < b.n; i++)
-        if (!b.out[i].drop) wr_fresh_clear(b.ed[i].t), adopt(&b.ed[i]);
+        if (!b.out[i].drop) adopt(&b.ed[i]);
+    for (int i = 0; rc == WR_OK && i < l->ntables; i++) wr_fresh_clear(l->tables[i]);
     for (int i = 0; rc == WR_OK && l->writer && i < l->ndropped; i++)
         if (l->dropped[i].how == WR_LEAVE_MIRROR && !l->dropped[i].table->create) wr_lake_unlist(l, l->dropped[i].table->ice);
     pthread_mutex_unlock(&l->catalog_lock);

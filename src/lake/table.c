@@ -328,7 +328,7 @@ static wr_code replace_rows(wr_table *t, wr_apply_mode mode, wr_op op, wr_slice 
 
 wr_code wr_table_apply(wr_table *t, uint64_t offset, wr_apply_mode mode, wr_op op, wr_slice before, wr_slice after, wr_err *err) {
     t->fresh.applied++;
-    if (offset && offset <= t->held) return WR_OK;
+    if (offset && offset <= t->held) return t->fresh.unread = true, WR_OK; /* what was told of its files left with the process that wrote them */
     if (!t->opened) WR_TRY(wr_table_open_files(t, err));
     t->replace = false;
     wr_code rc = replace_rows(t, mode, op, before, after, err);

@@ -64,6 +64,26 @@ def test_killed_between_the_tables_of_a_commit_and_the_progress(server, db, make
     assert weir.status()["anomalies"] == 0
 
 
+def test_counted_across_the_tables_of_a_commit_and_the_progress(server, db, make_weir, rest):
+    """changes that a table has already count where the next commit brings nothing for it, and not again with a later one"""
+    server.sql("CREATE TABLE m0 (id INT PRIMARY KEY)", "CREATE TABLE m1 (id INT PRIMARY KEY)", db=db)
+    weir = make_weir(server, [rf"{db}\..*"], {"lake": {"commit": {"every": "100ms"}}})
+    weir.catch_up()
+    server.sql("INSERT INTO m0 VALUES (1), (2)", "INSERT INTO m1 VALUES (1), (2)", db=db)
+    assert weir.catch_up_and_die("rest.committed:1")        # both tables, and not the progress
+    weir.start()
+    weir.wait()
+    server.sql("INSERT INTO m0 VALUES (3)", "INSERT INTO m1 VALUES (3)", db=db)
+    weir.wait()
+    weir.stop()
+    assert_equal(server, Lake(weir.home), db, ["m0", "m1"], readers=["pyiceberg"])
+    lines, alarms, totals = weir.ledger()
+    assert not alarms
+    for table in ("m0", "m1"):                                  # a minute may end in between
+        assert [sum(x[at] for x in lines if x["table"] == f"{db}.{table}") for at in ("captured", "consumed", "written")] == [3, 3, 3]
+    assert totals["pending"] == 0 and totals["unread"] == 4     # those of the process that died
+
+
 SIDE = [
     "CREATE TABLE side (id INT PRIMARY KEY, v VARCHAR(20))", "INSERT INTO side VALUES (1,'a'),(2,'b')", "ALTER TABLE side ADD COLUMN w INT NOT NULL DEFAULT 5",
     "UPDATE side SET v = 'c' WHERE id = 1", "CREATE TABLE other LIKE side", "INSERT INTO other SELECT id + 10, v, w FROM side", "RENAME TABLE side TO old, other TO side",
