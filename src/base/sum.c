@@ -179,7 +179,10 @@ uint32_t wr_crc32(uint32_t crc, const void *p, size_t n) {
 
 uint64_t wr_xxh64(const void *p, size_t n) { return XXH64(n ? p : "", n, 0); }
 
-uint64_t wr_hash64(const void *p, size_t n, uint64_t seed) { return XXH3_64bits_withSeed(n ? p : "", n, seed); }
+uint64_t wr_hash64(const void *p, size_t n, uint64_t seed) {
+    if (n > XXH3_MIDSIZE_MAX) return wr_hash64_long_(p, n, seed); /* above it XXH3 works in stripes */
+    return XXH3_64bits_withSeed(n ? p : "", n, seed);
+}
 
 wr_h128 wr_hash128(const void *p, size_t n) {
     XXH128_hash_t h = XXH3_128bits(n ? p : "", n);

@@ -1,4 +1,4 @@
-/* The ledger of a pipeline: what is counted where, and a thread that compares, reads back what was committed, and looks whether anything moves. */
+/* The ledger of a pipeline: what is counted where; a thread that compares and looks whether anything moves, and one that reads back what was committed. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <sys/resource.h>
@@ -140,7 +140,7 @@ wr_code wr_account_open(wr_pipeline *p, uint64_t queue_last, wr_err *err) {
     return missing ? count_again(p, missing, queue_last, err) : WR_OK;
 }
 
-/* ------------------------------------------------------------------ the ledger's thread */
+/* ------------------------------------------------------------------ the ledger's threads */
 static wr_code read_one(wr_pipeline *p, const wr_reading *r, bool *ret_same, char why[256], wr_err *err) {
     WR_AUTO wr_addition_file *files = wr_calloc((size_t)r->nfiles + 1, sizeof *files);
     if (!files) return wr_nomem(err, "receipt", 256);
@@ -230,6 +230,7 @@ static wr_code look_whether_it_moves(wr_pipeline *p, moves *m, wr_err *err) {
     return look_at_lake(p, m, now, err);
 }
 
+/* Until the next round. false: it is over. */
 static bool account_pause(wr_pipeline *p) {
     struct timespec ts;
     clock_gettime(CLOCK_REALTIME, &ts);
@@ -237,59 +238,74 @@ static bool account_pause(wr_pipeline *p) {
     if (ts.tv_nsec >= 1000000000) ts.tv_sec++, ts.tv_nsec -= 1000000000;
     pthread_mutex_lock(&p->lock_mu);
     if (!p->account_stop) pthread_cond_timedwait(&p->wake, &p->lock_mu, &ts);
-    bool stop = p->account_stop;
+    bool on = !p->account_stop;
     pthread_mutex_unlock(&p->lock_mu);
-    return stop;
+    return on;
 }
 
-static wr_code read_while(wr_pipeline *p, int64_t until_us, wr_err *err) {
-    bool more = true;
-    while (more && wr_mono_us() < until_us) {
-        WR_TRY(read_next(p, &more, err));
-        if (!p->account_stop) WR_TRY(wr_ledger_tick(p->ledger, false, err));
-    }
-    return WR_OK;
+static bool account_goes_on(wr_pipeline *p) {
+    pthread_mutex_lock(&p->lock_mu);
+    bool on = !p->account_stop;
+    pthread_mutex_unlock(&p->lock_mu);
+    return on;
 }
 
-static wr_code account_round(wr_pipeline *p, moves *m, wr_err *err) {
-    WR_TRY(wr_ledger_tick(p->ledger, false, err));
-    WR_TRY(look_whether_it_moves(p, m, err));
-    return read_while(p, wr_mono_us() + 1000000, err);
+/* The same failure is told once. */
+typedef struct told { char text[1024]; } told;
+static void tell(told *t, const wr_err *err) {
+    if (strcmp(t->text, err->msg)) wr_log(WR_LOG_WARN, "%s", err->msg), snprintf(t->text, sizeof t->text, "%s", err->msg);
 }
 
 static void *account_main(void *arg) {
     wr_pipeline *p = arg;
     moves m = {0};
-    char last[1024] = "";
-    setpriority(PRIO_PROCESS, 0, 10); /* of this thread: it takes what the others leave */
-    while (!account_pause(p)) {
+    told t = {""};
+    while (account_pause(p)) {
         wr_err err = WR_ERR_INIT;
-        if (account_round(p, &m, &err) != WR_OK && strcmp(last, err.msg)) wr_log(WR_LOG_WARN, "%s", err.msg), snprintf(last, sizeof last, "%s", err.msg);
+        wr_code rc = wr_ledger_tick(p->ledger, false, &err);
+        if (rc == WR_OK) rc = look_whether_it_moves(p, &m, &err);
+        if (rc != WR_OK) tell(&t, &err);
     }
     wr_pos_clear(&m.behind);
+    return NULL;
+}
+
+/* It takes what the others leave: while there is a backlog, next to nothing. A thread of its own, so that no look at the source or the lake waits for a large file. */
+static void *reading_main(void *arg) {
+    wr_pipeline *p = arg;
+    told t = {""};
+    setpriority(PRIO_PROCESS, 0, 19); /* of this thread */
+    while (account_pause(p)) {
+        bool more = true;
+        while (more && account_goes_on(p)) {
+            wr_err err = WR_ERR_INIT;
+            if (read_next(p, &more, &err) != WR_OK) tell(&t, &err);
+        }
+    }
     return NULL;
 }
 
 wr_code wr_account_start(wr_pipeline *p, wr_err *err) {
     p->account_stop = false;
     p->account_from = p->offset;
-    if (pthread_create(&p->account_thread, NULL, account_main, p) != 0) return wr_fail(err, WR_E_NOMEM, WR_RETRY_NO, "no thread for the ledger");
-    p->account_started = true;
+    void *(*const mains[])(void *) = {account_main, reading_main};
+    for (int i = 0; i < 2; i++, p->account_threads++)
+        if (pthread_create(&p->account_thread[i], NULL, mains[i], p) != 0) return wr_fail(err, WR_E_NOMEM, WR_RETRY_NO, "no thread for the ledger");
     return WR_OK;
 }
 
 /* to_the_end: the run is over because everything is there, so that everything is read back too. */
 void wr_account_stop(wr_pipeline *p, bool to_the_end) {
-    if (!p->account_started) return;
+    if (!p->account_threads) return;
     pthread_mutex_lock(&p->lock_mu);
     p->account_stop = true;
     pthread_cond_broadcast(&p->wake);
     pthread_mutex_unlock(&p->lock_mu);
-    pthread_join(p->account_thread, NULL);
-    p->account_started = false;
+    for (; p->account_threads; p->account_threads--) pthread_join(p->account_thread[p->account_threads - 1], NULL);
     wr_err err = WR_ERR_INIT;
     wr_code rc = wr_ledger_tick(p->ledger, true, &err);
-    if (rc == WR_OK) rc = read_while(p, to_the_end ? INT64_MAX : wr_mono_us() + LAST_READINGS_US, &err);
+    int64_t until_us = to_the_end ? INT64_MAX : wr_mono_us() + LAST_READINGS_US;
+    for (bool more = true; rc == WR_OK && more && wr_mono_us() < until_us;) rc = read_next(p, &more, &err);
     if (rc != WR_OK) wr_log(WR_LOG_WARN, "%s", err.msg);
 }
 

@@ -764,8 +764,8 @@ static wr_code loop(wr_pipeline *p, wr_queue_reader *r, const wr_pos *until, wr_
             WR_TRY(load_due(p, true, err));
             continue;
         }
-        int64_t left = p->next_commit_us - wr_mono_us();
-        int wait = p->in_tx ? 1000 : left <= 0 ? 0 : left > 200000 ? 200 : (int)(left / 1000) + 1;
+        int64_t left = p->in_tx ? INT64_MAX : p->next_commit_us - wr_mono_us();
+        int wait = left <= 0 ? 0 : left > 200000 ? 200 : (int)(left / 1000) + 1;
         wr_queue_record rec;
         wr_code rc = wr_queue_read(r, wait, &rec, err);
         if (rc == WR_E_TIMEOUT || rc == WR_E_CANCELLED) {

@@ -133,8 +133,9 @@ struct wr_pipeline {
     char *tables_json;         /* of the last commit or phase change; owned */
     pthread_t status_thread;
     bool status_started, status_stop;
-    pthread_t account_thread;
-    bool account_started, account_stop;
+    pthread_t account_thread[2];
+    int account_threads;       /* that run */
+    bool account_stop;
     uint64_t account_from;     /* queue offset at which this run began */
 };
 

@@ -13,7 +13,7 @@ from . import backend
 
 BINARY = Path(os.environ.get("WEIR_BINARY", ROOT / "build" / "weir"))
 PASSWORD_ENV = "WEIR_TEST_PASSWORD"
-RUN_SECONDS = 180
+RUN_SECONDS = 600 if backend.MODE == "faulty" else 180
 
 
 class Result:

@@ -51,6 +51,9 @@ static void known_xxh3_values_are_met(void **st) {
     wr_h128 h = wr_hash128(NULL, 0);
     assert_true(h.hi == 0x99aa06d3014798d8ULL && h.lo == 0x6001c324468d497fULL);
     assert_true(wr_hash64("abc", 3, 0) != wr_hash64("abc", 3, 1));
+    uint8_t b[1000]; /* long enough for the processor's vector instructions */
+    for (int i = 0; i < 1000; i++) b[i] = (uint8_t)(i * 131 >> 3);
+    assert_true(wr_hash64(b, 1000, 0) == 0x9f911236d1a02bd7ULL && wr_hash64(b, 1000, 7) == 0xc0d3780a7226df58ULL && wr_hash64(b, 241, 0) == 0x2de42aed8d7c80d8ULL);
 }
 
 int main(void) {
