@@ -260,11 +260,12 @@ class Bench:
                  f"{got[0]['events']:,} events, {got[0]['bytes'] / 1e6:,.0f} MB, server {median(g['server_cpu_s'] for g in got):.2f} CPU s; load {got[-1]['loadavg'][1]}")
 
     def catch_up_line(self, bench, w, changes, what, table, run, runs):
-        before = self.lake_files(w)
+        before, began = self.lake_files(w), time.time()
         m = self.measure(w, "sync", "--until", "current")
-        after = self.lake_files(w)
-        m.update(changes=changes, changes_s=round(changes / m["wall_s"]), changes_cpu_s=round(changes / m["cpu_s"]), **after, written_mb=round(after["lake_mb"] - before["lake_mb"], 1))
-        self.say(f"  {what}: {m['wall_s']:.2f} s, {m['changes_s']:,} changes/s; {m['cpu_s']:.2f} CPU s ({m['sys_s']:.2f} sys), {m['changes_cpu_s']:,} changes/CPU s; "
+        after, there_s = self.lake_files(w), Lake(w.home).table(DB, table).metadata.last_updated_ms / 1000 - began
+        m.update(changes=changes, changes_s=round(changes / m["wall_s"]), changes_cpu_s=round(changes / m["cpu_s"]), there_s=round(there_s, 2), **after,
+                 written_mb=round(after["lake_mb"] - before["lake_mb"], 1))
+        self.say(f"  {what}: {m['wall_s']:.2f} s, {m['changes_s']:,} changes/s (in the lake after {there_s:.2f} s, then read back); {m['cpu_s']:.2f} CPU s ({m['sys_s']:.2f} sys), {m['changes_cpu_s']:,} changes/CPU s; "
                  f"peak {m['peak_mb']:.0f} MB ({m['anon_mb']:.0f} anonymous); {m['written_mb']} MB written; server {m['server_cpu_s']:.2f} CPU s; "
                  f"load {m['loadavg'][1]}, others {m['others_cores']} cores")
         ok = self.verify(w, table, what, checksum.READERS if run == runs - 1 else checksum.READERS[:1])
