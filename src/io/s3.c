@@ -435,16 +435,37 @@ static wr_code put_in_parts(wr_s3 *s, const wr_s3_object *o, const char *path, u
     return upload_run(&u, err);
 }
 
-wr_code wr_s3_put_file(wr_s3 *s, const wr_s3_object *o, const char *path, wr_err *err) {
-    content data = {.path = path};
-    WR_TRY(check_object(o, err));
-    WR_TRY(wr_file_size(path, &data.n, err));
-    if (data.n > s->part_bytes) return put_in_parts(s, o, path, data.n, err);
-    WR_CLEANUP(wr_s3_call_clear_)
-    wr_s3_call c = {.method = "PUT", .o = o, .if_absent = true, .has_body = true, .body_file = path, .body_n = data.n};
-    WR_TRY(wr_s3_digest_file_(path, 0, data.n, &c.digest, err));
-    WR_TRY(wr_s3_run_(s, &c, 1, err));
-    return put_result(s, &c, &data, err);
+static wr_code put_some_files(wr_s3 *s, const wr_s3_object *o, const char *const *paths, int n, wr_err *err) {
+    WR_CLEANUP(calls_free) calls l = {0};
+    WR_AUTO int *which = wr_calloc((size_t)n, sizeof *which); /* of the calls */
+    int m = 0;
+    if (!which) return wr_nomem(err, "S3 requests", (size_t)n * sizeof *which);
+    WR_TRY(calls_new(&l, n, err));
+    for (int i = 0; i < n; i++) {
+        uint64_t bytes;
+        WR_TRY(check_object(&o[i], err));
+        WR_TRY(wr_file_size(paths[i], &bytes, err));
+        if (bytes > s->part_bytes) {
+            WR_TRY(put_in_parts(s, &o[i], paths[i], bytes, err));
+            continue;
+        }
+        l.v[m] = (wr_s3_call){
+            .method = "PUT", .o = &o[i], .if_absent = true, .has_body = true, .body_file = paths[i], .body_n = bytes};
+        WR_TRY(wr_s3_digest_file_(paths[i], 0, bytes, &l.v[m].digest, err));
+        which[m++] = i;
+    }
+    WR_TRY(wr_s3_run_(s, l.v, m, err));
+    for (int k = 0; k < m; k++) {
+        content data = {.path = paths[which[k]], .n = l.v[k].body_n};
+        WR_TRY(put_result(s, &l.v[k], &data, err));
+    }
+    return WR_OK;
+}
+
+wr_code wr_s3_put_files(wr_s3 *s, const wr_s3_object *o, const char *const *paths, int n, wr_err *err) {
+    for (int at = 0; at < n; at += AT_ONCE)
+        WR_TRY(put_some_files(s, o + at, paths + at, n - at < AT_ONCE ? n - at : AT_ONCE, err));
+    return WR_OK;
 }
 
 /* ---- removing and listing */

@@ -19,7 +19,8 @@ typedef struct wr_s3_object { /* where, and in whose name */
  * put uses If-None-Match: * where the server has it (one that answers 501 or 400 NotImplemented to that is asked without from then on); a 412 is success
  * when the object there has our length and content (ETag = MD5, or for parts the MD5 of MD5s), else WR_E_EXISTS. */
 wr_code wr_s3_put_many(wr_s3 *s, const wr_s3_object *o, const wr_slice *content, int n, wr_err *err); /* parallel */
-wr_code wr_s3_put_file(wr_s3 *s, const wr_s3_object *o, const char *path, wr_err *err); /* in parts above part_bytes; aborted uploads are taken back */
+/* Small files in parallel; those above part_bytes in parts, which go in parallel. Aborted uploads are taken back. */
+wr_code wr_s3_put_files(wr_s3 *s, const wr_s3_object *o, const char *const *paths, int n, wr_err *err);
 /* offset 0 and n UINT64_MAX: all of it, WR_E_LIMIT above max_bytes. Appends. WR_E_NOTFOUND; a range that ends early is WR_E_DECODE. */
 wr_code wr_s3_get(wr_s3 *s, const wr_s3_object *o, uint64_t offset, uint64_t n, size_t max_bytes, wr_buf *b, wr_err *err);
 wr_code wr_s3_get_file(wr_s3 *s, const wr_s3_object *o, const char *path, wr_err *err); /* path must not exist; ranges in parallel; length checked */

@@ -423,14 +423,39 @@ wr_code wr_store_stage(wr_store *s, const char *uri, char **ret_path, wr_err *er
     return WR_OK;
 }
 
-wr_code wr_store_publish(wr_store *s, const char *uri, const char *path, wr_err *err) {
-    if (local_part(uri)) return wr_fsync_parent(path, err);
-    WR_CLEANUP(place_clear) place p = {0};
-    uint64_t bytes;
-    WR_TRY(find_place(s, uri, &p, err));
-    WR_TRY(wr_file_size(path, &bytes, err));
-    WR_TRY(wr_s3_put_file(s->s3, &p.object, path, err));
-    keep_file(s, uri, path, bytes);
+/* Each folder once: neighbours in the list mostly share theirs. */
+static wr_code sync_folders(const wr_store_file *f, int n, wr_err *err) {
+    WR_AUTO char *last = NULL;
+    for (int i = 0; i < n; i++) {
+        if (!local_part(f[i].uri)) continue;
+        char *folder = wr_path_parent_(f[i].path);
+        if (!folder) return wr_nomem(err, "path", strlen(f[i].path));
+        bool next = !last || strcmp(last, folder) != 0;
+        wr_free(last);
+        last = folder;
+        if (next) WR_TRY(wr_fsync_path(folder, err));
+    }
+    return WR_OK;
+}
+
+wr_code wr_store_publish(wr_store *s, const wr_store_file *f, int n, wr_err *err) {
+    WR_CLEANUP(request_clear) request r = {0};
+    WR_AUTO const char **paths = wr_calloc((size_t)n + 1, sizeof *paths);
+    if (!paths) return wr_nomem(err, "objects", (size_t)n * sizeof *paths);
+    WR_TRY(sync_folders(f, n, err));
+    WR_TRY(request_new(n, &r, err));
+    for (int i = 0; i < n; i++) {
+        if (local_part(f[i].uri)) continue;
+        paths[r.n] = f[i].path;
+        WR_TRY(request_add(s, &r, f[i].uri, (wr_slice){0}, err));
+    }
+    if (!r.n) return WR_OK;
+    WR_TRY(wr_s3_put_files(s->s3, r.objects, paths, r.n, err));
+    for (int i = 0; i < n; i++) {
+        uint64_t bytes;
+        wr_err e = WR_ERR_INIT; /* a copy that cannot be kept is none */
+        if (!local_part(f[i].uri) && wr_file_size(f[i].path, &bytes, &e) == WR_OK) keep_file(s, f[i].uri, f[i].path, bytes);
+    }
     return WR_OK;
 }
 

@@ -32,7 +32,7 @@ static wr_code spill(rewrite *w, wr_err *err) {
     w->out = o;
     WR_AUTO char *run_path = wr_index_run_path(w->index);
     if (!run_path) return wr_nomem(err, "index run path", 64);
-    WR_TRY(wr_table_write_rows(w->t, w->plan, &w->t->how, w->order, WR_WRITE_THIN, w->batch, w->keys, run_path, &w->out[w->nout], err));
+    WR_TRY(wr_table_write_rows(w->t, w->plan, &w->t->how, w->order, WR_WRITE_THIN, w->batch, w->keys, run_path, NULL, &w->out[w->nout], err));
     w->nout++;
     wr_batch_free(w->batch);
     w->batch = NULL;
@@ -148,7 +148,7 @@ wr_code wr_table_alter(wr_table *t, const wr_schema *schema, bool fills, wr_err 
     wr_order *order = NULL;
     WR_TRY(wr_key_plan_new(schema, &plan, err));
     wr_code rc = wr_table_new_order(t, schema, WR_SPEC_ALTER, &order, err);
-    if (rc == WR_OK) rc = wr_table_flush(t, err);
+    if (rc == WR_OK) rc = wr_table_flush(t, NULL, err);
     if (rc == WR_OK) rc = settle_spec(t, schema, &fills, err);
     if (rc == WR_OK && fills) {
         rc = fill(t, schema, plan, order, err);
@@ -204,7 +204,7 @@ wr_code wr_table_delete_prefix(wr_table *t, const char *const *vals, int n, wr_e
             return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "column %s of %s.%s is no text", pc[i].name, t->ns, t->name);
     }
     WR_TRY(wr_table_open_files(t, err));
-    WR_TRY(wr_table_flush(t, err));
+    WR_TRY(wr_table_flush(t, NULL, err));
     wr_schema *s;
     WR_TRY(wr_schema_new(pc, n, 1, &s, err));
     wr_code rc = WR_OK;

@@ -109,11 +109,12 @@ static wr_code keep_count(wr_table *t, table_edit *e, wr_err *err) {
     return put_property(e, WR_UPKEEP_PROPERTY, e->upkeep_text), WR_OK;
 }
 
-static wr_code gather(wr_table *t, table_edit *e, wr_ice_edit *out, wr_err *err) {
+/* later: see wr_table_flush. */
+static wr_code gather(wr_table *t, wr_outbox *later, table_edit *e, wr_ice_edit *out, wr_err *err) {
     e->t = t;
     if (t->opened) { /* a table that is only renamed or dropped need not be */
         WR_TRY(wr_ice_borrow(t->lake->catalog, t->ice, err));
-        WR_TRY(wr_table_flush(t, err));
+        WR_TRY(wr_table_flush(t, later, err));
         WR_TRY(drop_dead_files(t, err));
         WR_TRY(write_deletes(t, e, err));
         WR_TRY(list_files(t, e, err));
@@ -209,7 +210,7 @@ static void batch_clear(batch_of_edits *b) {
     wr_free(b->out), wr_free(b->ed);
 }
 
-static wr_code add_edit(const wr_lake *l, batch_of_edits *b, wr_table *t, const wr_dropped *d, wr_err *err) {
+static wr_code add_edit(wr_lake *l, batch_of_edits *b, wr_table *t, const wr_dropped *d, wr_err *err) {
     table_edit *e = &b->ed[b->n];
     wr_ice_edit *out = &b->out[b->n++];
     e->t = t;
@@ -221,7 +222,7 @@ static wr_code add_edit(const wr_lake *l, batch_of_edits *b, wr_table *t, const 
     }
     if (d && d->how == WR_LEAVE_MIRROR)
         return *out = (wr_ice_edit){.table = t->ice, .ref = WR_ICE_MAIN, .drop = true}, WR_OK;
-    WR_TRY(gather(t, e, out, err));
+    WR_TRY(gather(t, &l->outbox, e, out, err));
     if (d && d->how == WR_LEAVE_ASIDE) return WR_OK;
     put_both(e, "weir.offset", b->offset);
     put_both(e, "weir.position", b->place);
@@ -275,6 +276,7 @@ wr_code wr_lake_commit(wr_lake *l, uint64_t offset, const wr_pos *pos, int64_t e
     wr_code rc = add_edits(l, &b, err);
     if (rc == WR_OK && WR_FAULT("lake.before_commit"))
         rc = wr_fail(err, WR_E_IO, WR_RETRY_SOON, "injected: lake commit");
+    if (rc == WR_OK) rc = wr_outbox_send(&l->outbox, l->store, err);
     if (rc == WR_OK) rc = show(l, &b, offset, err);
     wr_ice_progress progress = {l->pipeline, offset, pos, event_time_us};
     if (rc == WR_OK) rc = wr_lake_note_unknown(l, wr_ice_commit(l->catalog, l->state, b.out, b.n, &progress, err), err);
@@ -305,7 +307,7 @@ static wr_code load_commit(wr_table *t, const char *info, table_edit *e, wr_err 
     if (rc == WR_OK) rc = wr_table_take_sealed(t, err);
     pthread_mutex_unlock(&t->load_lock);
     WR_TRY(rc);
-    WR_TRY(gather(t, e, &out, err));
+    WR_TRY(gather(t, NULL, e, &out, err));
     attach_kv(e, &out);
     out.new_ns = out.new_name = NULL; /* that, and publishing, belongs to an offset */
     out.publish = false;

@@ -318,6 +318,7 @@ void wr_lake_close(wr_lake *l) {
     wr_free(l->tables), wr_free(l->dropped), wr_free(l->leaving), wr_free(l->writer);
     wr_u64map_free(l->by_id, NULL);
     wr_ice_catalog_close(l->catalog);
+    wr_outbox_clear(&l->outbox);
     wr_layouts_free(l->layouts);
     wr_free(l->pipeline), wr_free(l->warehouse), wr_free(l->index_dir);
     pthread_mutex_destroy(&l->catalog_lock);

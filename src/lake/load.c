@@ -154,7 +154,7 @@ wr_code wr_load_writer_seal(wr_load_writer *w, wr_err *err) {
     w->packs = more;
     WR_AUTO char *run_path = wr_index_run_path(w->t->index);
     if (!run_path) return wr_nomem(err, "index run path", 64);
-    WR_TRY(wr_table_write_rows(w->t, w->t->plan, &w->t->how, w->t->order, WR_WRITE_THIN, w->batch, w->keys, run_path, &w->packs[w->npacks], err));
+    WR_TRY(wr_table_write_rows(w->t, w->t->plan, &w->t->how, w->t->order, WR_WRITE_THIN, w->batch, w->keys, run_path, NULL, &w->packs[w->npacks], err));
     w->npacks++;
     reset(w); /* only now: a failed seal can be tried again */
     return WR_OK;

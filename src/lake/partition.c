@@ -295,7 +295,37 @@ static wr_code write_some(const wr_schema *schema, const wr_batch *batch, const 
     return rc;
 }
 
-static wr_code write_file(wr_table *t, const wr_spread *how, const wr_order *by, const wr_batch *batch, const split *s, uint32_t p, wr_ice_file *f, wr_err *err) {
+/* Takes path over on success. */
+static wr_code outbox_add(wr_outbox *o, const char *uri, const char *path, wr_err *err) {
+    if (o->n == o->cap) {
+        int cap = o->cap ? o->cap * 2 : 8;
+        wr_store_file *v = wr_realloc(o->v, (size_t)cap * sizeof *v);
+        if (!v) return wr_nomem(err, "new files", (size_t)cap * sizeof *v);
+        o->v = v, o->cap = cap;
+    }
+    char *copy = wr_strdup(uri);
+    if (!copy) return wr_nomem(err, "new files", strlen(uri));
+    o->v[o->n++] = (wr_store_file){copy, path};
+    return WR_OK;
+}
+
+static void outbox_forget(wr_outbox *o) {
+    for (int i = 0; i < o->n; i++) wr_free((char *)o->v[i].uri), wr_free((char *)o->v[i].path);
+    wr_free(o->v);
+    *o = (wr_outbox){0};
+}
+
+void wr_outbox_clear(wr_outbox *o) {
+    for (int i = 0; i < o->n; i++) wr_store_discard(o->v[i].path);
+    outbox_forget(o);
+}
+
+wr_code wr_outbox_send(wr_outbox *o, wr_store *store, wr_err *err) {
+    WR_TRY(wr_store_publish(store, o->v, o->n, err));
+    return outbox_forget(o), WR_OK;
+}
+
+static wr_code write_file(wr_table *t, const wr_spread *how, const wr_order *by, const wr_batch *batch, const split *s, uint32_t p, wr_ice_file *f, wr_outbox *out, wr_err *err) {
     WR_AUTO char *path = NULL;
     WR_CLEANUP(wr_parquet_file_clear) wr_parquet_file pf = {0};
     wr_parquet_options opts = wr_order_options(by);
@@ -305,8 +335,9 @@ static wr_code write_file(wr_table *t, const wr_spread *how, const wr_order *by,
         opts.rows = s->moved ? s->order : NULL;
         WR_TRY(write_whole(t, batch, &opts, path, &pf, err));
     } else WR_TRY(write_some(how->schema, batch, &opts, path, s->order + from, s->ends[p] - from, &pf, err));
-    wr_code rc = wr_store_publish(t->lake->store, f->path, path, err);
+    wr_code rc = outbox_add(out, f->path, path, err);
     if (rc != WR_OK) return wr_store_discard(path), rc;
+    path = NULL;
     f->records = pf.rows, f->bytes = pf.bytes;
     f->stats = WR_STEAL(pf.cols), f->nstats = pf.ncols;
     f->sorted_by = wr_ice_sorted_by(&by->sort);
@@ -345,26 +376,28 @@ static wr_code build_run(const wr_key_plan *plan, const split *s, const wr_key *
     return wr_run_build(plan, entries, n, paths, pack->n, run_path, &pack->run, err);
 }
 
-static wr_code write_pack(wr_table *t, const wr_key_plan *plan, const wr_spread *how, const wr_order *by, wr_batch *batch, const split *s, const wr_key *keys, const char *run_path, wr_pack *pack, wr_err *err) {
+static wr_code write_pack(wr_table *t, const wr_key_plan *plan, const wr_spread *how, const wr_order *by, wr_batch *batch, const split *s, const wr_key *keys, const char *run_path, wr_outbox *later, wr_pack *pack, wr_err *err) {
+    WR_CLEANUP(wr_outbox_clear) wr_outbox now = {0};
     WR_TRY(name_files(t, how, s, pack, err));
-    for (uint32_t p = 0; p < pack->n; p++) WR_TRY(write_file(t, how, by, batch, s, p, pack->files[p], err));
+    for (uint32_t p = 0; p < pack->n; p++) WR_TRY(write_file(t, how, by, batch, s, p, pack->files[p], later ? later : &now, err));
+    WR_TRY(wr_outbox_send(&now, t->lake->store, err));
     return build_run(plan, s, keys, run_path, pack, err);
 }
 
 static bool is_thin(const wr_batch *batch, const split *s) { return s->tuples.n > THIN_FILES && wr_batch_bytes(batch) / s->tuples.n < THIN_BYTES; }
 
-static wr_code write_plain(wr_table *t, const wr_key_plan *plan, const wr_spread *how, const wr_order *by, wr_batch *batch, const wr_key *keys, const char *run_path, wr_pack *pack, wr_err *err) {
+static wr_code write_plain(wr_table *t, const wr_key_plan *plan, const wr_spread *how, const wr_order *by, wr_batch *batch, const wr_key *keys, const char *run_path, wr_outbox *later, wr_pack *pack, wr_err *err) {
     WR_CLEANUP(split_clear) split s = {0};
     wr_spread plain = {.spec = &(wr_spec){.id = WR_PLAIN_SPEC}, .schema = how->schema};
     WR_TRY(split_rows(&plain, by, batch, &s, err));
-    return write_pack(t, plan, &plain, by, batch, &s, keys, run_path, pack, err);
+    return write_pack(t, plan, &plain, by, batch, &s, keys, run_path, later, pack, err);
 }
 
-wr_code wr_table_write_rows(wr_table *t, const wr_key_plan *plan, const wr_spread *how, const wr_order *order, wr_write_mode mode, wr_batch *batch, const wr_key *keys, const char *run_path, wr_pack *ret, wr_err *err) {
+wr_code wr_table_write_rows(wr_table *t, const wr_key_plan *plan, const wr_spread *how, const wr_order *order, wr_write_mode mode, wr_batch *batch, const wr_key *keys, const char *run_path, wr_outbox *later, wr_pack *ret, wr_err *err) {
     WR_CLEANUP(split_clear) split s = {0};
     wr_pack pack = {0};
     WR_TRY(split_rows(how, order, batch, &s, err));
-    wr_code rc = mode == WR_WRITE_THIN && is_thin(batch, &s) ? write_plain(t, plan, how, order, batch, keys, run_path, &pack, err) : write_pack(t, plan, how, order, batch, &s, keys, run_path, &pack, err);
+    wr_code rc = mode == WR_WRITE_THIN && is_thin(batch, &s) ? write_plain(t, plan, how, order, batch, keys, run_path, later, &pack, err) : write_pack(t, plan, how, order, batch, &s, keys, run_path, later, &pack, err);
     if (rc != WR_OK) return wr_pack_clear(&pack), wr_err_in(err, "writing data files of %s.%s", t->ns, t->name);
     *ret = pack;
     return WR_OK;

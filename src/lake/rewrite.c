@@ -196,7 +196,7 @@ static wr_code close_file(work *k, wr_sealed *s, wr_err *err) {
     s->file->sorted_by = w->sorted ? wr_ice_sorted_by(&w->order->sort) : 0;
     wr_parquet_file_clear(&pf);
     if (w->wide != w->schema) s->file->nstats -= 2; /* readers plan by columns, not by lineage */
-    return wr_store_publish(w->t->lake->store, k->uri, k->path, err);
+    return wr_store_publish(w->t->lake->store, &(wr_store_file){k->uri, k->path}, 1, err);
 }
 
 static wr_code build_run(work *k, wr_sealed *s, wr_err *err) {

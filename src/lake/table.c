@@ -246,13 +246,13 @@ wr_code wr_table_kill_all(wr_table *t, uint32_t no, const roaring_bitmap_t *rows
     return WR_OK;
 }
 
-wr_code wr_table_flush(wr_table *t, wr_err *err) {
+wr_code wr_table_flush(wr_table *t, wr_outbox *later, wr_err *err) {
     if (!t->batch) return WR_OK;
     if (!wr_batch_live_rows(t->batch)) return wr_table_drop_batch(t), WR_OK;
     WR_CLEANUP(wr_pack_clear) wr_pack pack = {0};
     WR_AUTO char *run_path = wr_index_run_path(t->index);
     if (!run_path) return wr_nomem(err, "index run path", 64);
-    WR_TRY(wr_table_write_rows(t, t->plan, &t->how, t->order, WR_WRITE_EXACT, t->batch, wr_pending_keys(t->pending), run_path, &pack, err));
+    WR_TRY(wr_table_write_rows(t, t->plan, &t->how, t->order, WR_WRITE_EXACT, t->batch, wr_pending_keys(t->pending), run_path, later, &pack, err));
     WR_TRY(wr_table_take_pack(t, &pack, WR_ORIGIN_CHANGES, err));
     wr_fresh_flushed(t);
     wr_table_drop_batch(t);
@@ -292,7 +292,7 @@ static wr_code largest_flush(wr_lake *l, wr_err *err) {
     wr_table *big = NULL;
     for (int i = 0; i < l->ntables; i++)
         if (l->tables[i]->batch && (!big || l->tables[i]->counted > big->counted)) big = l->tables[i];
-    return big ? wr_table_flush(big, err) : WR_OK;
+    return big ? wr_table_flush(big, NULL, err) : WR_OK;
 }
 
 /* The new row goes into the batch first: should it not fit its schema, nothing has happened yet. Its key follows when
@@ -340,7 +340,7 @@ wr_code wr_table_apply(wr_table *t, uint64_t offset, wr_apply_mode mode, wr_op o
         t->updates++;
     else
         t->deletes++;
-    if (t->counted > t->lake->file_bytes) return wr_table_flush(t, err);
+    if (t->counted > t->lake->file_bytes) return wr_table_flush(t, NULL, err);
     if (t->lake->pending_total > t->lake->pending_bytes) return largest_flush(t->lake, err);
     return WR_OK;
 }

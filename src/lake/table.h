@@ -125,6 +125,12 @@ typedef struct wr_dropped {
     wr_leave how;
 } wr_dropped;
 
+/* Data files that are written and are no objects of the store yet: many go to it together sooner than one after the other. */
+typedef struct wr_outbox {
+    wr_store_file *v; /* owned */
+    int n, cap;
+} wr_outbox;
+
 struct wr_lake {
     char *pipeline, *warehouse, *index_dir;
     char *writer; /* this home's uuid, in tables of a REST catalog; NULL = a catalog of our own */
@@ -148,6 +154,7 @@ struct wr_lake {
     int nleaving;
     uint64_t offset;        /* of the last commit */
     uint64_t pending_total; /* bytes waiting in all batches */
+    wr_outbox outbox;       /* of the commit under way, or of one that failed */
     struct wr_job *job;        /* under way; NULL = none */
     uint64_t compact_bytes, target_file_bytes;
     int compact_files;
@@ -169,7 +176,7 @@ wr_code wr_table_set_schema(wr_table *t, const wr_schema *s, wr_spec_reason reas
 wr_code wr_table_new_order(const wr_table *t, const wr_schema *s, wr_spec_reason reason, wr_order **ret_order, wr_err *err);
 wr_code wr_table_settle_order(wr_table *t, const wr_schema *s, wr_spec_reason reason, wr_err *err);
 void wr_table_drop_batch(wr_table *t);
-wr_code wr_table_flush(wr_table *t, wr_err *err); /* the pending batch becomes a data file */
+wr_code wr_table_flush(wr_table *t, wr_outbox *later, wr_err *err); /* the pending batch becomes a data file; later: see wr_table_write_rows */
 wr_code wr_table_add_file(wr_table *t, wr_ice_file *file, bool committed, uint32_t *ret_no,
                           wr_err *err); /* takes file over on success */
 wr_code wr_table_reserve_gone(wr_table *t, uint32_t more,

@@ -94,7 +94,7 @@ static wr_code run(wr_s3 *s, const cJSON *q, cJSON *answer, wr_err *err) {
     const char *op = text(q, "op");
     wr_s3_object o = object(q);
     if (strcmp(op, "put") == 0) return put(s, q, err);
-    if (strcmp(op, "put_file") == 0) return wr_s3_put_file(s, &o, text(q, "file"), err);
+    if (strcmp(op, "put_file") == 0) return wr_s3_put_files(s, &o, (const char *[]){text(q, "file")}, 1, err);
     if (strcmp(op, "get") == 0) return get(s, q, err);
     if (strcmp(op, "get_file") == 0) return wr_s3_get_file(s, &o, text(q, "file"), err);
     if (strcmp(op, "remove") == 0) return remove_all(s, q, err);

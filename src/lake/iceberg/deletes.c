@@ -162,7 +162,7 @@ static wr_code write_staged(wr_engine *e, wr_store *store, const wr_batch *batch
     wr_parquet_options opts = {0};
     WR_TRY(wr_store_stage(store, uri, &path, err));
     WR_TRY(wr_parquet_write(e, batch, path, &opts, pf, err));
-    wr_code rc = wr_store_publish(store, uri, path, err);
+    wr_code rc = wr_store_publish(store, &(wr_store_file){uri, path}, 1, err);
     if (rc != WR_OK) wr_store_discard(path);
     return rc;
 }

@@ -283,7 +283,7 @@ static wr_code put_two_parts(const scripted *s) {
     wr_s3 *one = client(
         (wr_s3_options){.attempts = 3, .parallel = 1, .part_bytes = 5 << 20, .credentials = {"AKID", "very-secret"}});
     play(s);
-    wr_code rc = wr_s3_put_file(one, &object, in_dir("f"), &err);
+    wr_code rc = wr_s3_put_files(one, &object, (const char *[]){in_dir("f")}, 1, &err);
     wr_s3_close(one);
     return rc;
 }
@@ -436,7 +436,7 @@ static wr_code op_list(void) {
 static wr_code op_upload(void) {
     const char *part = "ETag: \"p\"\r\n";
     play((scripted[]){{200, "", BEGUN}, {200, part}, {200, part}, {200, "", COMPLETE}, {204}});
-    return wr_s3_put_file(s3, &object, in_dir("f"), &err);
+    return wr_s3_put_files(s3, &object, (const char *[]){in_dir("f")}, 1, &err);
 }
 static wr_code op_open(void) {
     wr_s3 *s = NULL;

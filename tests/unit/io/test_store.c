@@ -81,7 +81,7 @@ static void a_file_becomes_an_object(void **st) {
     WR_AUTO char *uri = wr_asprintf("file:%s", in_dir("data/big")), *path = NULL, *pinned = NULL;
     OK(wr_store_stage(NULL, uri, &path, err));
     OK(wr_file_create(path, wr_slice_str("big"), err));
-    OK(wr_store_publish(NULL, uri, path, err));
+    OK(wr_store_publish(NULL, &(wr_store_file){uri, path}, 1, err));
     OK(wr_store_pin(NULL, uri, &pinned, err));
     assert_string_equal(pinned, in_dir("data/big"));
     wr_store_unpin(NULL, uri);

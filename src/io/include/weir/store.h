@@ -20,7 +20,7 @@ typedef struct wr_s3_options { /* zero means default */
     const char *ca_file;       /* PEM; NULL = the system's */
     wr_s3_credentials credentials;
     uint64_t part_bytes;       /* 16 MiB: larger objects are uploaded in parts of this size (S3: at least 5 MiB) */
-    int parallel;              /* 4 requests at a time for one call */
+    int parallel;              /* 4 requests at a time for one call; four times as many when none moves more than a MiB */
     int attempts;              /* 10 for each request */
     int stall_timeout_ms;      /* 30,000 */
 } wr_s3_options;
@@ -55,10 +55,11 @@ wr_code wr_store_remove(wr_store *s, const char *const *uris, int n, wr_err *err
 /* Every object whose URI begins with the prefix, a folder ending in "/". fn gets URIs in the prefix's own spelling. */
 wr_code wr_store_list(wr_store *s, const char *prefix, wr_code (*fn)(void *ctx, const char *uri, uint64_t bytes, int64_t modified_us, wr_err *err), void *ctx, wr_err *err);
 
-/* A large object is first a file. stage: where to create it (its folder exists). publish: the file, written and synced, becomes the object; for S3 it is
- * uploaded and stays in the cache. After an error, or instead of publish: discard. */
+/* A large object is first a file. stage: where to create it (its folder exists). publish: the files, written and synced, become the objects, all of them or an
+ * error (then any of them may be there); for S3 they are uploaded, small ones several at a time, and stay in the cache. After an error, or instead of publish: discard. */
 wr_code wr_store_stage(wr_store *s, const char *uri, char **ret_path, wr_err *err);
-wr_code wr_store_publish(wr_store *s, const char *uri, const char *path, wr_err *err);
+typedef struct wr_store_file { const char *uri, *path; } wr_store_file;
+wr_code wr_store_publish(wr_store *s, const wr_store_file *files, int n, wr_err *err);
 void wr_store_discard(const char *path);
 /* A file with the object's content, which stays there until unpinned. Owned path. */
 wr_code wr_store_pin(wr_store *s, const char *uri, char **ret_path, wr_err *err);
