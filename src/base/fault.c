@@ -88,7 +88,8 @@ static void set_all(void) {
 
 __attribute__((destructor)) static void tell_counts(void) {
     for (int i = 0; i < npoints; i++)
-        if (points[i].act == ACT_COUNT && points[i].passed) fprintf(stderr, "fault point %s: %llu\n", points[i].name, (unsigned long long)points[i].passed);
+        if (points[i].act == ACT_COUNT && points[i].passed)
+            fprintf(stderr, "fault point %s: %llu\n", points[i].name, (unsigned long long)points[i].passed);
 }
 
 /* ------------------------------------------------------------------ some of them */
