@@ -9,10 +9,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define POINTS_MAX 32
+#define POINTS_MAX 256
 #define NAME_MAX_BYTES 64
 
-typedef enum action { ACT_KILL, ACT_FAIL, ACT_STALL } action;
+typedef enum action { ACT_KILL, ACT_FAIL, ACT_STALL, ACT_COUNT } action;
 
 typedef struct point {
     char name[NAME_MAX_BYTES];
@@ -67,6 +67,32 @@ static bool set(const char *spec) {
     return true;
 }
 
+/* ------------------------------------------------------------------ all of them */
+extern const char __start_wr_fault_points[] __attribute__((weak)), __stop_wr_fault_points[] __attribute__((weak));
+
+static int by_name(const void *a, const void *b) { return strcmp(((const point *)a)->name, ((const point *)b)->name); }
+
+/* Every point of the program once, by name, to be counted. Empty texts are what aligns the section's pieces. */
+static void set_all(void) {
+    npoints = 0;
+    for (const char *name = __start_wr_fault_points; name < __stop_wr_fault_points; name += strlen(name) + 1) {
+        bool known = !*name;
+        for (int i = 0; i < npoints && !known; i++) known = strcmp(points[i].name, name) == 0;
+        if (known) continue;
+        if (npoints == POINTS_MAX || strlen(name) >= NAME_MAX_BYTES) abort();
+        points[npoints] = (point){.act = ACT_COUNT};
+        memcpy(points[npoints++].name, name, strlen(name) + 1);
+    }
+    qsort(points, (size_t)npoints, sizeof *points, by_name);
+}
+
+__attribute__((destructor)) static void tell_counts(void) {
+    for (int i = 0; i < npoints; i++)
+        if (points[i].act == ACT_COUNT && points[i].passed)
+            fprintf(stderr, "fault point %s: %llu\n", points[i].name, (unsigned long long)points[i].passed);
+}
+
+/* ------------------------------------------------------------------ some of them */
 bool wr_fault_set(const char *spec) {
     pthread_mutex_lock(&lock);
     bool ok = set(spec);
@@ -77,10 +103,18 @@ bool wr_fault_set(const char *spec) {
 
 __attribute__((constructor)) static void parse_env(void) {
     const char *spec = getenv("WEIR_FAULT");
+    if (spec && (strcmp(spec, "list") == 0 || strcmp(spec, "count") == 0)) {
+        set_all();
+        wr_fault_armed_ = true;
+        if (spec[0] == 'c') return;
+        for (int i = 0; i < npoints; i++) puts(points[i].name);
+        fflush(stdout);
+        _exit(0);
+    }
     if (wr_fault_set(spec)) return;
     /* Against the rule that nothing here prints or exits: with a fault silently left out a test would pass for nothing.
      */
-    fprintf(stderr, "WEIR_FAULT is not name:n:kill|fail|stall=MS[,...]: %s\n", spec);
+    fprintf(stderr, "WEIR_FAULT is not name:n:kill|fail|stall=MS[,...], list or count: %s\n", spec);
     _exit(2);
 }
 

@@ -8,6 +8,7 @@
 #include "cli.h"
 #include "json.h"
 #include "weir/base/clock.h"
+#include "weir/base/fault.h"
 #include "weir/base/mem.h"
 #include "weir/io.h"
 
@@ -23,9 +24,9 @@ static void on_progress(void *ctx, const char *table, uint64_t rows, uint64_t es
     fflush(stderr);
 }
 
-static wr_code write_file(const wr_compare_report *r, const char *path, bool html, wr_err *err) {
+static wr_code write_html(const wr_compare_report *r, const char *path, wr_err *err) {
     FILE *f = fopen(path, "w");
-    bool ok = f && (html ? wr_report_html(r, f, SHOWN_HTML) : wr_report_json(r, f));
+    bool ok = f && wr_report_html(r, f, SHOWN_HTML);
     if (f && fclose(f) != 0) ok = false;
     return ok ? WR_OK : wr_fail(err, WR_E_IO, WR_RETRY_NO, "the report cannot be written to %s", path);
 }
@@ -40,6 +41,21 @@ static wr_code count_report(void *ctx, const char *name, wr_err *err) {
     return WR_OK;
 }
 
+/* As a whole or not at all: weir repair takes the newest, and half a report would keep it from working. */
+static wr_code put_report(const wr_compare_report *r, const char *path, wr_err *err) {
+    char *text = NULL;
+    size_t n = 0;
+    FILE *f = open_memstream(&text, &n);
+    bool ok = f && wr_report_json(r, f);
+    if (f && fclose(f) != 0) ok = false;
+    wr_code rc = ok ? WR_OK : wr_nomem(err, "report", n);
+    if (rc == WR_OK && WR_FAULT("compare.report")) rc = wr_fail(err, WR_E_IO, WR_RETRY_NO, "%s: fault compare.report", path);
+    if (rc == WR_OK) rc = wr_file_put(path, wr_slice_of(text, n), err);
+    free(text); /* the C library's */
+    if (rc == WR_OK) (void)WR_FAULT("compare.reported"); /* for kill: the interrupted comparison is still on record */
+    return rc;
+}
+
 /* home/compare/<time>.json; names sort by time. */
 static wr_code keep(const wr_compare_report *r, const char *home, wr_err *err) {
     char iso[32];
@@ -49,7 +65,7 @@ static wr_code keep(const wr_compare_report *r, const char *home, wr_err *err) {
         if (*p == ':') *p = '-';
     WR_AUTO char *path = dir ? wr_asprintf("%s/%s-%d.json", dir, iso, (int)getpid()) : NULL;
     if (!path) return wr_nomem(err, "path", 256);
-    WR_TRY(write_file(r, path, false, err));
+    WR_TRY(put_report(r, path, err));
     history h = {0};
     wr_code rc = wr_dir_list(dir, count_report, &h, err);
     WR_AUTO char *oldest = h.oldest && h.n > KEPT ? wr_path_join(dir, h.oldest) : NULL;
@@ -115,6 +131,7 @@ static void on_checkpoint(void *ctx, const wr_compare_report *r) {
         cJSON_AddItemToArray(list, o);
     }
     char *text = cJSON_PrintUnformatted(doc);
+    (void)WR_FAULT("compare.checkpoint"); /* for kill */
     if (text && wr_file_put(s->path, wr_slice_str(text), &err) != WR_OK) fprintf(stderr, "weir: %s\n", err.msg);
     cJSON_free(text);
     cJSON_Delete(doc);
@@ -138,7 +155,7 @@ static wr_code understand(const wr_args *a, wr_compare *w, wr_err *err) {
 static wr_code say(const wr_args *a, const wr_compare_report *r, const char *home, wr_err *err) {
     bool ok = a->json ? wr_report_json(r, stdout) : wr_report_text(r, stdout, SHOWN_TEXT, wr_cli_colour(1));
     if (!ok) return wr_fail(err, WR_E_IO, WR_RETRY_NO, "the report cannot be written");
-    if (a->html) WR_TRY(write_file(r, a->html, true, err));
+    if (a->html) WR_TRY(write_html(r, a->html, err));
     return keep(r, home, err);
 }
 

@@ -215,6 +215,7 @@ static wr_code finish(builder *b, wr_run **ret_run, wr_err *err) {
         b->h.body_sum = wr_hash64(r->map + b->h.bloom_at, body, 0);
         b->h.crc = header_crc(&b->h, b->names.p, b->names.n);
         if (b->names.n) memcpy(r->map + sizeof b->h, b->names.p, b->names.n);
+        if (WR_FAULT("lake.run.header")) return file_error(err, "finish", r->path, EIO);
         memcpy(r->map, &b->h, sizeof b->h);
     }
     *ret_run = r;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "weir/base/fault.h"
 #include "weir/base/mem.h"
 
 #define APPLICATION_ID 0x5765694c /* "WeiL" */
@@ -145,7 +146,9 @@ wr_code wr_ledger_store_begin_read(wr_ledger_store *s, wr_err *err) { return exe
 wr_code wr_ledger_store_begin(wr_ledger_store *s, wr_err *err) { return exec(s, "BEGIN IMMEDIATE", err); }
 
 wr_code wr_ledger_store_end(wr_ledger_store *s, wr_code rc, wr_err *err) {
+    if (rc == WR_OK && WR_FAULT("ledger.commit")) rc = wr_fail(err, WR_E_IO, WR_RETRY_SOON, "ledger: commit: injected");
     if (rc == WR_OK) rc = exec(s, "COMMIT", err);
+    if (rc == WR_OK) (void)WR_FAULT("ledger.committed"); /* for kill */
     if (rc != WR_OK && !sqlite3_get_autocommit(s->db)) sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
     return rc;
 }

@@ -216,7 +216,11 @@ static wr_code govern(wr_pipeline *p, bool wait, wr_err *err) {
 
 static wr_code commit(wr_pipeline *p, wr_err *err) {
     WR_TRY(wr_shape_flush(p, err));
-    if (p->offset == p->committed_offset && !wr_lake_dirty(p->lake)) return govern(p, false, err);
+    if (p->offset == p->committed_offset && !wr_lake_dirty(p->lake)) {
+        /* the ledger may have settled what it still held at the last commit; a full queue brings nothing for another one */
+        WR_TRY(wr_queue_release(p->queue, wr_account_released(p), err));
+        return govern(p, false, err);
+    }
     WR_TRY(wr_shape_disown(p, err));
     WR_TRY(wr_lake_commit(p->lake, p->offset, &p->pos, p->event_us, err));
     wr_account_committed(p);

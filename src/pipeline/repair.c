@@ -298,7 +298,9 @@ wr_code wr_repair_committed(wr_pipeline *p, wr_err *err) {
     WR_AUTO char *path = done ? wr_asprintf("%s.json", done) : NULL;
     if (!path) return wr_nomem(err, "path", 256);
     record_end(p, r->doc);
+    if (WR_FAULT("repair.record")) return wr_fail(err, WR_E_IO, WR_RETRY_AFTER_RELOAD, "injected: record of a repair");
     WR_TRY(write_json(path, r->doc, err));
+    (void)WR_FAULT("repair.recorded"); /* for kill: the request is still there */
     WR_TRY(wr_file_remove(r->path, err));
     wr_log(WR_LOG_INFO, "repair %s is done", path);
     wr_repair_forget(p);
@@ -366,6 +368,7 @@ wr_code wr_pipeline_repair(const wr_pipeline_options *o, const wr_repair *what, 
     cJSON *doc = request(what, id);
     wr_code rc = write_json(want, doc, err);
     cJSON_Delete(doc);
+    if (rc == WR_OK) (void)WR_FAULT("repair.asked"); /* for kill: the next sync carries it out */
     if (rc == WR_OK) rc = wr_status_running(o->home) ? wait_for(done, o->home, what->timeout_s, err) : run_once(o, err);
     WR_TRY(rc);
     WR_AUTO_BUF wr_buf b = WR_BUF_INIT;

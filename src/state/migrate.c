@@ -1,4 +1,5 @@
 #include "migrate.h"
+#include "weir/base/fault.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -89,7 +90,10 @@ static wr_code upgrade(sqlite3 *db, wr_err *err) {
     snprintf(stamp, sizeof stamp, "PRAGMA application_id = %d; PRAGMA user_version = %d", WR_STATE_APPLICATION_ID,
              WR_STATE_VERSION);
     if (rc == WR_OK) rc = exec(db, stamp, err);
+    if (rc == WR_OK && WR_FAULT("state.migrate"))
+        rc = wr_fail(err, WR_E_IO, WR_RETRY_NO, "state: cannot migrate: injected");
     if (rc == WR_OK) rc = exec(db, "COMMIT", err);
+    if (rc == WR_OK) (void)WR_FAULT("state.migrated"); /* for kill */
     if (!sqlite3_get_autocommit(db)) sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
     return rc;
 }

@@ -150,6 +150,7 @@ static wr_code end(wr_state *s, wr_code rc, wr_err *err) {
     if (rc == WR_OK && WR_FAULT("state.commit"))
         rc = wr_fail(err, WR_E_IO, WR_RETRY_NO, "state: cannot commit: injected");
     if (rc == WR_OK) rc = run_plain(s, ST_COMMIT, err);
+    if (rc == WR_OK) (void)WR_FAULT("state.committed"); /* for kill: nobody has acted on it yet */
     if (rc != WR_OK && !sqlite3_get_autocommit(s->db)) {
         wr_err ignored = WR_ERR_INIT;
         run_plain(s, ST_ROLLBACK, &ignored); /* fails only where SQLite has rolled back by itself */

@@ -180,3 +180,15 @@ def test_kills_at_every_moment_leave_the_counts_exact(server, db, weir, tables):
     weir.catch_up()
     t = totals(weir, f"{db}.orders")
     assert t["captured"] == t["queued"] == t["consumed"] == t["written"] == 2 * n, t
+
+
+def test_a_queue_that_is_full_of_what_the_lake_has_goes_on(server, db, make_weir):
+    """the ledger lets go of changes later than the lake commits them; when the queue is full by then, no further commit comes"""
+    server.sql("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(400))", "INSERT INTO t VALUES " + ",".join(f"({i}, '')" for i in range(1200)), db=db)
+    weir = make_weir(server, [rf"{db}\..*"], {"queue": {"bytes": "1MiB"}, "lake": {"commit": {"every": "50ms"}}})
+    weir.catch_up()
+    noise = [", ".join(f"SHA2(CONCAT(id, '-{k}-{i}'), 256)" for i in range(6)) for k in range(9)]
+    server.sql(*[f"UPDATE t SET v = CONCAT({n})" for n in noise], db=db)
+    with fault(",".join(f"ledger.commit:{n}:stall=700" for n in range(1, 7))):
+        weir.catch_up()
+    assert totals(weir, f"{db}.t")["written"] == 1200 * 9

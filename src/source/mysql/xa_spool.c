@@ -322,12 +322,13 @@ wr_code wr_xa_spool_prepare(wr_xa_spool *s, const wr_pos *pos, wr_err *err) {
     wr_file_close(s->file);
     s->file = NULL;
     s->open = false;
-    if (WR_FAULT("xa-spool-before-rename")) return wr_fail(err, WR_E_IO, WR_RETRY_NO, "fault xa-spool-before-rename");
+    if (WR_FAULT("xa.prepare")) return wr_fail(err, WR_E_IO, WR_RETRY_NO, "fault xa.prepare");
     WR_AUTO char *tmp = NULL, *path = NULL;
     WR_TRY(path_of(s, s->id, ".xa.tmp", &tmp, err));
     WR_TRY(path_of(s, s->id, ".xa", &path, err));
     if (rename(tmp, path) != 0) return wr_fail(err, WR_E_IO, WR_RETRY_NO, "rename %s: %m", tmp);
     WR_TRY(wr_fsync_parent(path, err));
+    (void)WR_FAULT("xa.prepared"); /* for kill */
     return entry_put(s, s->id, pos, err);
 }
 
@@ -382,9 +383,11 @@ wr_code wr_xa_spool_commit(wr_xa_spool *s, const wr_xid *xid, const wr_pos *pos,
     snprintf(suffix, sizeof suffix, ".%llu%.64s.done", (unsigned long long)pos->offset, dot && dot[1] ? dot : ".0");
     char *to = NULL;
     WR_TRY(path_of(s, id, suffix, &to, err));
+    if (WR_FAULT("xa.commit")) return wr_free(to), wr_fail(err, WR_E_IO, WR_RETRY_NO, "fault xa.commit");
     if (rename(path, to) != 0) return wr_free(to), wr_fail(err, WR_E_IO, WR_RETRY_NO, "rename %s: %m", path);
     rc = wr_fsync_parent(path, err);
     if (rc != WR_OK) return wr_free(to), rc;
+    (void)WR_FAULT("xa.committed"); /* for kill */
     entry *e = wr_map_del(s->prepared, wr_slice_str(id));
     if (e) entry_free(e);
     WR_TRY(done_put(s, to, err));

@@ -82,6 +82,38 @@ static void the_variable_is_read_at_start(void **st) {
     }
 }
 
+/* What a child says on `fd` when WEIR_FAULT is `spec`. */
+static char *said(const char *spec, int fd, char out[static 4096]) {
+    char self[4096];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    assert_true(n > 0);
+    self[n] = 0;
+    int pipes[2], status;
+    assert_int_equal(pipe(pipes), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        dup2(pipes[1], fd);
+        setenv("WEIR_FAULT", spec, 1);
+        execl(self, self, "child", (char *)NULL);
+        _exit(1);
+    }
+    close(pipes[1]);
+    size_t have = 0;
+    while ((n = read(pipes[0], out + have, 4095 - have)) > 0) have += (size_t)n;
+    out[have] = 0;
+    close(pipes[0]);
+    waitpid(pid, &status, 0);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    return out;
+}
+
+static void all_points_are_listed_and_those_passed_are_counted(void **st) {
+    char out[4096];
+    assert_string_equal(said("list", 1, out), "a\nb\nc\nself\n");
+    assert_string_equal(said("count", 2, out), "fault point self: 1\n");
+}
+
 static void keep_line(void *ctx, wr_log_level level, const char *line) { snprintf(ctx, 64, "%d %s", level, line); }
 
 static void log_lines_reach_the_sink_up_to_its_level(void **st) {
@@ -114,6 +146,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(kill_ends_the_process_with_sigkill),
         cmocka_unit_test(malformed_text_is_refused_and_nothing_is_armed),
         cmocka_unit_test(the_variable_is_read_at_start),
+        cmocka_unit_test(all_points_are_listed_and_those_passed_are_counted),
         cmocka_unit_test(log_lines_reach_the_sink_up_to_its_level),
         cmocka_unit_test(times_print_as_iso_8601),
     };

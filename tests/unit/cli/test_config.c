@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "cli.h"
+#include "weir/base/mem.h"
 
 static const char full[] = "name: shop\nhome: ./shop.weir\nsource:\n  url: mysql://we%69r@[::1]:23306\n  password_env: P\n  tls: verify\n"
                            "  capture: ['shop\\..*', 'a\\.b']\n  exclude: ['shop\\.tmp_.*']\nmerge:\n  - {from: 'a_\\d+\\.t', to: a.t}\n"
@@ -172,6 +173,23 @@ static void every_truncation_is_answered(void **state) {
     }
 }
 
+static void each_failing_allocation_is_told(void **state) {
+    for (uint64_t n = 1;; n++) {
+        wr_config *c = NULL;
+        wr_err err = WR_ERR_INIT;
+        wr_mem_fail_after(n);
+        wr_code rc = wr_config_parse(full, sizeof full - 1, "x.yaml", &c, &err);
+        bool over = wr_mem_fail_after(0) > 0;
+        if (rc == WR_OK) {
+            wr_config_free(c);
+            if (!over) fail_msg("allocation %llu failed and nobody noticed", (unsigned long long)n);
+            break;
+        }
+        if (rc != WR_E_NOMEM) fail_msg("allocation %llu: %s: %s", (unsigned long long)n, wr_code_name(rc), err.msg);
+        assert_null(c);
+    }
+}
+
 static void near_words_are_found_and_far_ones_are_not(void **state) {
     const char *names[] = {"sync", "status", "tables"};
     assert_string_equal(wr_cli_nearest("snyc", names, 3), "sync");
@@ -182,7 +200,7 @@ static void near_words_are_found_and_far_ones_are_not(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_key_reaches_its_option), cmocka_unit_test(a_profile_sets_what_is_not_said), cmocka_unit_test(json_is_yaml), cmocka_unit_test(each_mistake_is_named_with_its_cure),
-        cmocka_unit_test(every_truncation_is_answered), cmocka_unit_test(near_words_are_found_and_far_ones_are_not),
+        cmocka_unit_test(every_truncation_is_answered), cmocka_unit_test(each_failing_allocation_is_told), cmocka_unit_test(near_words_are_found_and_far_ones_are_not),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

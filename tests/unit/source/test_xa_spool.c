@@ -230,13 +230,57 @@ static void a_changed_byte_or_a_cut_is_seen(void **state) {
     wr_free(path);
 }
 
+static wr_code prepare_all(wr_xa_spool *s, int rows, wr_err *e) {
+    static uint8_t row[1500];
+    wr_xid x = xid("a");
+    wr_pos p = at(1, 1000);
+    WR_TRY(wr_xa_spool_begin(s, &x, e));
+    for (int i = 0; i < rows; i++) {
+        memcpy(row + 1, &i, 4);
+        wr_change c = {.op = WR_OP_INSERT, .table = 7, .schema_version = 2, .after = wr_slice_of(row, sizeof row)};
+        WR_TRY(wr_xa_spool_add(s, &c, e));
+    }
+    return wr_xa_spool_prepare(s, &p, e);
+}
+
+/* Whichever allocation fails: it is told, and what the next start finds is the whole transaction or none of it. */
+static void each_failing_allocation_is_told_and_leaves_nothing_half(void **state) {
+    enum { ROWS = 2000 };
+    for (uint64_t n = 1;; n++) {
+        wr_xa_spool *s = open_at(1, 4);
+        wr_mem_fail_after(n);
+        wr_code rc = prepare_all(s, ROWS, &err);
+        bool over = wr_mem_fail_after(0) > 0;
+        assert_int_equal(rc, over ? WR_OK : WR_E_NOMEM);
+        wr_xa_spool_close(s);
+        s = open_at(1, 1000);
+        bool there = has(s, "a");
+        assert_true(there || !over);
+        if (there) {
+            wr_mem_fail_after(n);
+            rc = commit(s, "a", 1, 1100);
+            if (wr_mem_fail_after(0) == 0) {
+                assert_int_equal(rc, WR_E_NOMEM);
+                wr_xa_spool_close(s);
+                s = open_at(1, 1000); /* as sync does: what was not acknowledged comes again */
+                rc = commit(s, "a", 1, 1100);
+            }
+            assert_int_equal(rc, WR_OK);
+            assert_int_equal(seen, ROWS);
+        }
+        wr_xa_spool_close(s);
+        wr_dir_list(dir, remove_one, NULL, &err);
+        if (over) break;
+    }
+}
+
 int main(void) {
 #define T(f) cmocka_unit_test_setup_teardown(f, make_dir, clear_dir)
     const struct CMUnitTest tests[] = {
         T(a_prepared_transaction_survives_a_restart), T(a_prepare_behind_the_acknowledged_position_is_thrown_away),
         T(a_commit_that_was_not_acknowledged_is_repeated), T(an_id_used_again_keeps_its_lives_apart), T(a_rollback_forgets),
         T(one_phase_gives_the_rows_at_once), T(old_commits_are_deleted), T(an_unfinished_file_goes_at_the_next_start),
-        T(a_changed_byte_or_a_cut_is_seen),
+        T(a_changed_byte_or_a_cut_is_seen), T(each_failing_allocation_is_told_and_leaves_nothing_half),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
