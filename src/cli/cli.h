@@ -28,7 +28,7 @@ typedef struct wr_args {
     bool apply, reload;       /* repair */
     const char *why;
     /* compare */
-    const char *method, *level, *html, *time_column; /* NULL: none given */
+    const char *method, *hash, *level, *html, *time_column; /* NULL: none given */
     bool keys_only, has_seed, resume;
     double sample;            /* 0: none given */
     uint64_t seed, rows_per_second;

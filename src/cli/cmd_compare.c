@@ -72,7 +72,7 @@ static void session_clear(session *s) {
 
 static wr_code session_open(session *s, const wr_args *a, const char *home, wr_err *err) {
     WR_AUTO_BUF wr_buf b = WR_BUF_INIT;
-    wr_buf_printf(&b, "%s %s %.9g %d %" PRIu64 " %s %" PRId64, a->level ? a->level : "content", a->method ? a->method : "rows", a->sample, a->has_seed, a->seed, a->time_column ? a->time_column : "", a->time_column ? a->last_us : 0);
+    wr_buf_printf(&b, "%s %s %s %.9g %d %" PRIu64 " %s %" PRId64, a->level ? a->level : "content", a->method ? a->method : "rows", a->hash ? a->hash : "fast", a->sample, a->has_seed, a->seed, a->time_column ? a->time_column : "", a->time_column ? a->last_us : 0);
     for (int i = 0; i < a->nwords; i++) wr_buf_printf(&b, " %s", a->words[i]);
     WR_AUTO char *dir = wr_path_join(home, "compare");
     s->path = dir ? wr_path_join(dir, "unfinished") : NULL;
@@ -124,6 +124,8 @@ static void on_checkpoint(void *ctx, const wr_compare_report *r) {
 static wr_code understand(const wr_args *a, wr_compare *w, wr_err *err) {
     if (a->method && !strcmp(a->method, "pushed")) w->method = WR_COMPARE_PUSHED;
     else if (a->method && strcmp(a->method, "rows")) return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "--method takes rows or pushed, not '%s'", a->method);
+    if (a->hash && !strcmp(a->hash, "md5")) w->hash = WR_COMPARE_MD5;
+    else if (a->hash && strcmp(a->hash, "fast")) return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "--hash takes fast or md5, not '%s'", a->hash);
     if (a->level && !strcmp(a->level, "structure")) w->level = WR_COMPARE_STRUCTURE;
     else if (a->level && !strcmp(a->level, "counts")) w->level = WR_COMPARE_COUNTS;
     else if (a->level && strcmp(a->level, "content")) return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "--level takes structure, counts or content, not '%s'", a->level);

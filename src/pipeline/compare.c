@@ -56,6 +56,7 @@ static void table_free(side_table *t) {
     for (int i = 0; i < t->nmembers; i++) member_free(t->members[i]);
     wr_schema_unref(t->common);
     wr_buf_free(&t->row), wr_buf_free(&t->key_row);
+    wr_md5_free(t->md5);
     wr_free(t->members), wr_free(t->columns), wr_free(t->key), wr_free(t->vals), wr_free(t->images_path), wr_free(t->ns), wr_free(t->name);
     wr_free(t);
 }
@@ -256,6 +257,7 @@ static wr_code open_table(round *r, side_table *t, const wr_table_health *health
     if (t->again) return WR_OK;
     WR_TRY(wr_side_shape(r, t, err));
     if (t->report->verdict || !t->common || r->what->level == WR_COMPARE_STRUCTURE) return t->report->method = "structure", WR_OK;
+    if (r->what->hash == WR_COMPARE_MD5 && r->what->level == WR_COMPARE_CONTENT) WR_TRY(wr_md5_new(&t->md5, err));
     t->lake_rows = r->what->level == WR_COMPARE_COUNTS ? health[t->lake].rows : 0;
     WR_TRY(wr_side_sums_open(r, t, err));
     return t->summed || t->again ? WR_OK : wr_side_rows_open(r, t, 2 * health[t->lake].rows, err);
@@ -514,6 +516,7 @@ static wr_code open_all(round *r, const char *replica, const char *xa, wr_err *e
     WR_TRY(wr_state_schema_load(r->state, INT64_MAX, note_id, r, err));
     WR_TRY(wr_source_open(&so, &r->source, err));
     WR_TRY(check_identity(r, err));
+    if (r->what->hash == WR_COMPARE_MD5 && r->what->method == WR_COMPARE_PUSHED && r->what->level == WR_COMPARE_CONTENT) WR_TRY(wr_source_check_md5(r->source, err));
     WR_TRY(wr_engine_open(NULL, &r->engine, err));
     WR_TRY(wr_pipeline_store(r->o, &r->store, err));
     return r->o->transform.nrules ? wr_rules_new(r->engine, &r->o->transform, &r->rules, err) : WR_OK;

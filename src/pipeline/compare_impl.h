@@ -51,6 +51,7 @@ typedef struct side_table {
     uint64_t lake_rows, lake_sum;
     bool again;                /* what was found does not count: something moved */
     uint64_t nhashed, hashed_bytes; /* rows of either side: how large they are */
+    wr_md5 *md5;               /* NULL: XXH3, CRC32 */
     wr_value *vals;            /* scratch, for common or shape, whichever is wider */
     wr_buf row, key_row;
     int64_t began_us;

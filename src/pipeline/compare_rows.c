@@ -17,6 +17,7 @@
 #define WAITING_BYTES (16u << 20)
 
 wr_code wr_side_rows_open(round *r, side_table *t, uint64_t expected, wr_err *err) {
+    t->report->hash = t->md5 ? "md5" : "xxh3";
     t->images_path = wr_asprintf("%s/images-%p", r->dir, (void *)t);
     if (!t->images_path) return wr_nomem(err, "path", 256);
     return wr_sieve_new(&(wr_sieve_options){.dir = r->dir, .rows = expected, .keyed = t->nkey > 0}, &t->sieve, err);
@@ -35,9 +36,17 @@ static bool is_wanted(const round *r, const side_table *t, const wr_value *vals,
     return (double)(wr_hash64(&key, sizeof key, r->what->seed) >> 11) < r->what->sample * (double)(UINT64_C(1) << 53);
 }
 
+static wr_code hash_of(const side_table *t, wr_slice s, wr_h128 *ret, wr_err *err) {
+    if (t->md5) return wr_md5_of(t->md5, s, ret, err);
+    *ret = wr_hash128(s.p, s.n);
+    return WR_OK;
+}
+
 /* row: of t->common. */
 static wr_code hash_row(const round *r, side_table *t, wr_slice row, hashed *ret, wr_err *err) {
     const wr_schema *s = t->common;
+    hashed h = {0};
+    wr_h128 whole;
     t->nhashed++, t->hashed_bytes += row.n;
     bool values = t->nkey || t->time_column >= 0;
     if (values) WR_TRY(wr_row_read(s, row, t->vals, err));
@@ -46,11 +55,14 @@ static wr_code hash_row(const round *r, side_table *t, wr_slice row, hashed *ret
         size_t at = wr_row_begin(&t->key_row, t->nkey);
         for (int i = 0; i < t->nkey; i++) wr_row_put(&t->key_row, at, i, s->cols[t->key[i]].type, &t->vals[t->key[i]]);
         WR_TRY(wr_buf_check(&t->key_row, "key", err));
-        *ret = (hashed){true, wr_hash128(t->key_row.p, t->key_row.n), wr_hash64(row.p, row.n, 0)};
+        WR_TRY(hash_of(t, wr_buf_view(&t->key_row), &h.key, err));
+        if (t->md5) WR_TRY(hash_of(t, row, &whole, err));
+        h.row = t->md5 ? whole.hi : wr_hash64(row.p, row.n, 0);
     } else {
-        *ret = (hashed){true, wr_hash128(row.p, row.n), 0};
+        WR_TRY(hash_of(t, row, &h.key, err));
     }
-    ret->there = is_wanted(r, t, t->vals, ret->key);
+    h.there = is_wanted(r, t, t->vals, h.key);
+    *ret = h;
     return WR_OK;
 }
 

@@ -34,6 +34,16 @@ def planted(server, db, *statements):
         return n
 
 
+MD5_COMPONENT = "file://component_classic_hashing"     # MySQL since 9.6
+
+
+@pytest.fixture
+def md5(server, flavor):
+    """a server that has MD5()"""
+    if flavor == "mysql" and not server.sql("SELECT 1 FROM mysql.component WHERE component_urn = %r" % MD5_COMPONENT):
+        server.sql(f"INSTALL COMPONENT '{MD5_COMPONENT}'")
+
+
 def test_equal_without_a_sync(server, db, weir):
     writer.create(server, db, rows=3000)
     weir.catch_up()
@@ -125,7 +135,8 @@ def fill_goods(server, db):
             cur.executemany("INSERT INTO heap VALUES (%s, 'v')", [(i % 1000,) for i in range(a, a + 2000)])
 
 
-def test_planted_damage_is_found_under_load(server, db, weir):
+@pytest.mark.parametrize("hash", ["fast", "md5"])
+def test_planted_damage_is_found_under_load(server, db, weir, md5, hash):
     rnd = random.Random(SEED)
     fill_goods(server, db)
     lost, stale, bit, zone, extra = (rnd.sample(range(N), 5) for _ in range(5))
@@ -143,8 +154,9 @@ def test_planted_damage_is_found_under_load(server, db, weir):
         planted(server, db, *[f"DELETE FROM goods WHERE id = {i}" for i in extra])
         planted(server, db, "DELETE FROM heap WHERE a = 7 LIMIT 1", "INSERT INTO heap VALUES (8, 'v'), (8, 'v')")
         for method in ("rows", "pushed"):
-            r = compare(weir, "--method", method, status=1)
+            r = compare(weir, "--method", method, "--hash", hash, status=1)
             t = tables(r)
+            assert {x["hash"] for x in t.values()} == {"md5" if hash == "md5" else "xxh3"}
             print(SEED, lost, stale, bit, zone, extra)
             found = {(d["kind"], int(d["key"]["id"])): d for d in t["goods"]["differences"]}
             assert set(found) == {("missing", i) for i in lost} | {("surplus", i) for i in extra} | {("different", i) for i in (*stale, *bit, *zone)}
@@ -155,6 +167,22 @@ def test_planted_damage_is_found_under_load(server, db, weir):
                 [("missing", "8", 22, 20), ("surplus", "7", 19, 20)]
     text = weir.run("compare", status=1).out
     assert "DIFFERENT" in text and "only in the lake" in text
+
+
+def test_md5_where_the_server_has_none(flavor, own_server, make_weir):
+    """said before anything is read; and by rows nothing of the server's is needed"""
+    server = own_server()
+    server.sql("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY, v VARCHAR(9))", "INSERT INTO d.t VALUES (1, 'a'), (2, NULL)")
+    weir = make_weir(server, [r"d\..*"])
+    weir.catch_up()
+    assert tables(compare(weir, "--hash", "md5"))["t"]["hash"] == "md5"
+    if flavor == "mysql":
+        weir.run("compare", "--method", "pushed", "--hash", "md5", status=1).says("INSTALL COMPONENT 'file://component_classic_hashing'")
+        assert not [p for p in (weir.home / "compare").iterdir() if p.suffix != ".json"]
+        server.sql(f"INSTALL COMPONENT '{MD5_COMPONENT}'")
+    t = tables(compare(weir, "--method", "pushed", "--hash", "md5"))["t"]
+    assert (t["verdict"], t["method"], t["hash"]) == ("EQUAL", "pushed", "md5")
+    weir.run("compare", "--hash", "sha1", status=2).says("fast or md5")
 
 
 def test_structure(server, db, weir):
@@ -187,8 +215,8 @@ def test_a_data_file_that_is_gone_is_found(server, db, weir, lake):
     assert t["rows"]["missing"] == 3 - t["rows"]["lake"] > 0
 
 
-@pytest.mark.parametrize("method", ["rows", "pushed"])
-def test_every_type(server, flavor, db, make_weir, method):
+@pytest.mark.parametrize("method,hash", [("rows", "fast"), ("pushed", "fast"), ("pushed", "md5")])
+def test_every_type(server, flavor, db, make_weir, md5, method, hash):
     weir = make_weir(server, [rf"{db}\..*"], {"types": {"zero_date": "epoch", "time": "string"}} if method == "pushed" else {})
     kinds = {**TYPES, **ONLY[flavor]}
     names = {f"t{i}": kind for i, kind in enumerate(kinds)}
@@ -205,9 +233,10 @@ def test_every_type(server, flavor, db, make_weir, method):
             for i, lit in enumerate(kinds[kind]):
                 cur.execute(f"INSERT INTO {t} VALUES ({100 + i}, {lit})")
     weir.catch_up()
-    r = compare(weir, "--method", method)
+    r = compare(weir, "--method", method, "--hash", hash)
     assert {names[n]: (t["verdict"], t["rows"]["source"]) for n, t in tables(r).items()} == {k: ("EQUAL", 2 * len(v) + 1) for k, v in kinds.items()}
     if method == "pushed":
+        assert {t["hash"] for t in r["tables"] if t["method"] == "pushed"} == {"md5" if hash == "md5" else "crc32"}
         print({k: tables(r)[n]["method_why"] for n, k in names.items() if tables(r)[n]["method"] != "pushed"})
     for t in names:
         planted(server, db, f"UPDATE {t} SET v = NULL WHERE id = 0")

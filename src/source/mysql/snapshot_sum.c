@@ -5,6 +5,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <strings.h>
 #include "snapshot_impl.h"
 #include "weir/base/mem.h"
 #include "weir/base/sum.h"
@@ -237,7 +239,33 @@ static wr_code sum_ranges(wr_snap *sn, const char *what, wr_key_range *ranges, i
     return WR_OK;
 }
 
-wr_code wr_snap_sum(wr_snap *sn, bool rows_only, wr_snap_total *ret, wr_err *err) {
+static wr_code take_text(void *ctx, MYSQL_ROW row, unsigned long *lengths, unsigned ncols, wr_err *err) {
+    if (ncols && row[0]) snprintf(ctx, 40, "%s", row[0]);
+    return WR_OK;
+}
+
+/* MySQL has it in a component of its own since 9.6; with FIPS it gives NULL. */
+wr_code wr_source_check_md5(wr_source *s, wr_err *err) {
+    MYSQL *m;
+    char md5[40] = "";
+    wr_err why = WR_ERR_INIT;
+    WR_TRY(wr_my_connect(&s->conn, &m, err));
+    wr_code rc = wr_my_query(m, take_text, md5, &why, "SELECT MD5('weir')");
+    wr_my_disconnect(m);
+    if (rc == WR_OK && !strcasecmp(md5, "57c6838eabf401f73f6dd50093408e33")) return WR_OK;
+    if (rc != WR_OK && why.retry == WR_RETRY_SOON) return *err = why, rc;
+    wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "the server gives no MD5: %s", rc != WR_OK ? why.msg : md5[0] ? "MD5('weir') is not what it should be" : "MD5('weir') is NULL, as in FIPS mode");
+    if (s->flavor == WR_MYSQL && s->version_num >= 90600) return wr_err_cure(err, "have an administrator run INSTALL COMPONENT 'file://component_classic_hashing'; or compare with --hash fast, or with --method rows");
+    return wr_err_cure(err, "compare with --hash fast, or with --method rows");
+}
+
+static void put_sum(wr_buf *b, const wr_snap *sn, wr_sum_of what) {
+    if (what == WR_SUM_NOTHING) wr_buf_printf(b, "0");
+    if (what == WR_SUM_CRC32) wr_buf_printf(b, "SUM(CRC32("), put_text_sql(b, sn), wr_buf_printf(b, "))");
+    if (what == WR_SUM_MD5) wr_buf_printf(b, "SUM(CAST(CONV(LEFT(MD5("), put_text_sql(b, sn), wr_buf_printf(b, "),16),16,10) AS UNSIGNED))");
+}
+
+wr_code wr_snap_sum(wr_snap *sn, wr_sum_of sum, wr_snap_total *ret, wr_err *err) {
     uint64_t most = sn->estimate / ROWS_PER_QUERY + 1;
     int n = 1, parts = most > QUERIES_MAX ? QUERIES_MAX : (int)most;
     WR_AUTO wr_key_range *ranges = wr_calloc((size_t)parts, sizeof *ranges);
@@ -245,8 +273,7 @@ wr_code wr_snap_sum(wr_snap *sn, bool rows_only, wr_snap_total *ret, wr_err *err
     wr_snap_total t = {0};
     if (!ranges) return wr_nomem(err, "ranges", (size_t)parts * sizeof *ranges);
     if (sn->k.n) WR_TRY(wr_snap_split(sn, parts, ranges, &n, err));
-    wr_buf_printf(&what, rows_only ? "0" : "SUM(CRC32(");
-    if (!rows_only) put_text_sql(&what, sn), wr_buf_printf(&what, "))");
+    put_sum(&what, sn, sum);
     wr_code rc = wr_buf_cstr(&what) ? wr_snap_view(sn, &t.pos, err) : wr_nomem(err, "SQL", what.n);
     if (rc == WR_OK) rc = sum_ranges(sn, (char *)what.p, ranges, n, &t, err);
     wr_snap_drop(sn, rc != WR_OK);

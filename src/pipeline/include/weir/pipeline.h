@@ -71,10 +71,12 @@ wr_code wr_pipeline_optimize(const wr_pipeline_options *opts, const wr_optimize 
  * at exactly that position, so that neither what has not arrived yet nor what changes meanwhile is a difference. */
 typedef enum wr_compare_level { WR_COMPARE_CONTENT = 0, WR_COMPARE_COUNTS, WR_COMPARE_STRUCTURE } wr_compare_level;
 typedef enum wr_compare_method { WR_COMPARE_ROWS = 0, WR_COMPARE_PUSHED } wr_compare_method;
+typedef enum wr_compare_hash { WR_COMPARE_FAST = 0 /* XXH3 here, CRC32 by the server */, WR_COMPARE_MD5 } wr_compare_hash;
 typedef struct wr_compare {
     const char *const *tables; int ntables; /* anchored patterns on "ns.name" of the lake; none: all */
     wr_compare_level level;
     wr_compare_method method;
+    wr_compare_hash hash;
     double sample;                  /* share of the keys, 0 = all; which, says the seed */
     uint64_t seed;
     const char *time_column;        /* only rows whose time in this column is not before since_us; NULL = all rows */

@@ -120,12 +120,15 @@ wr_code wr_snap_read_all(wr_snap *sn, wr_row_fn *fn, void *ctx, wr_pos *ret_pos,
 int wr_snap_key_columns(const wr_snap *sn);
 wr_code wr_snap_find(wr_snap *sn, const char *const *keys, int nkeys, wr_row_fn *fn, void *ctx, wr_err *err);
 
-/* The server counts the rows and sums up a checksum of each row's text, so that none goes over the wire, as of exactly *ret_pos. rows_only: only counts them. */
+/* The server counts the rows and sums up a checksum of each row's text, so that none goes over the wire, as of exactly *ret_pos. */
+typedef enum wr_sum_of { WR_SUM_NOTHING /* rows are only counted */, WR_SUM_CRC32, WR_SUM_MD5 /* the first 64 bits of it */ } wr_sum_of;
 typedef struct wr_snap_total { uint64_t rows, sum; wr_pos pos; /* owned */ } wr_snap_total;
-wr_code wr_snap_sum(wr_snap *sn, bool rows_only, wr_snap_total *ret_total, wr_err *err);
+wr_code wr_snap_sum(wr_snap *sn, wr_sum_of what, wr_snap_total *ret_total, wr_err *err);
+/* Whether the server's MD5() is there and right. WR_E_UNSUPPORTED with the way out. @thread any */
+wr_code wr_source_check_md5(wr_source *s, wr_err *err);
 /* Whether every column has a text that the server and wr_snap_text write alike; why not otherwise. */
 bool wr_snap_can_sum(const wr_snap *sn, char why[200]);
-/* The text of a row of wr_snap_schema, appended; the sum is that of wr_crc32 over such texts, modulo 2^64. Rows that the server writes otherwise after all (dates that a
+/* The text of a row of wr_snap_schema, appended; the sum is that of such texts' checksums, modulo 2^64. Rows that the server writes otherwise after all (dates that a
  * policy replaced) give another sum, never the same by mistake. */
 wr_code wr_snap_text(const wr_snap *sn, wr_slice row, wr_buf *out, wr_err *err);
 
