@@ -22,13 +22,13 @@ const wr_pipeline_options *wr_config_options(const wr_config *c);
 typedef struct wr_args {
     const char *config;       /* -c */
     bool json, until_current, verbose, csv, all, orphans, remove, prometheus;
-    const char *from, *to;    /* NULL: not given */
+    const char *from, *to;    /* minutes; NULL: not given */
     int64_t older_than_us;    /* < 0: none given */
     double timeout_s;         /* < 0: none given */
     bool apply, reload;       /* repair */
     const char *why;
     /* compare */
-    const char *method, *hash, *level, *html, *time_column; /* NULL: none given */
+    const char *method, *hash, *level, *html, *columns, *time_column; /* NULL: none given */
     bool keys_only, has_seed, resume;
     double sample;            /* 0: none given */
     uint64_t seed, rows_per_second;
@@ -55,6 +55,8 @@ bool wr_cli_colour(int fd);   /* a terminal, and NO_COLOR is not set */
 const char *wr_cli_nearest(const char *word, const char *const *names, int n);
 /* "3d", "12h", "30m", "10s" in microseconds; -1: it is none. */
 int64_t wr_cli_age(const char *text);
+/* "2026-11-30T14:05" or "2026-11-30" (UTC), or how long ago: "2h". Minutes since 1970. WR_E_INVAL names the flag. */
+wr_code wr_cli_minute(const char *flag, const char *text, int64_t *ret_minute, wr_err *err);
 char *wr_cli_bytes(double bytes, char buf[32]); /* "1.2 GB" */
 
 #endif

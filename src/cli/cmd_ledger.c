@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cli.h"
@@ -227,23 +226,10 @@ static void print_text(const report *r, const wr_pipeline_options *o, const wr_l
 }
 
 /* ------------------------------------------------------------------ the range */
-/* "2026-11-30T14:05" or "2026-11-30" (UTC), or how long ago: "2h". */
-static wr_code parse_minute(const char *flag, const char *text, int64_t *ret, wr_err *err) {
-    int64_t ago = wr_cli_age(text);
-    if (ago >= 0) return *ret = (wr_now_us() - ago) / MINUTE_US, WR_OK;
-    struct tm tm = {0};
-    int n = 0, y, mo, d, h = 0, mi = 0;
-    bool ok = (sscanf(text, "%4d-%2d-%2d%n", &y, &mo, &d, &n) == 3 && !text[n]) || (sscanf(text, "%4d-%2d-%2d%*1[T ]%2d:%2d%n", &y, &mo, &d, &h, &mi, &n) == 5 && (!text[n] || !strcmp(text + n, "Z")));
-    if (!ok || mo < 1 || mo > 12 || d < 1 || d > 31 || h > 23 || mi > 59) return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "%s takes a time like 2026-11-30T14:05 (UTC) or an age like 2h, not '%s'", flag, text);
-    tm.tm_year = y - 1900, tm.tm_mon = mo - 1, tm.tm_mday = d, tm.tm_hour = h, tm.tm_min = mi;
-    *ret = (int64_t)timegm(&tm) / 60;
-    return WR_OK;
-}
-
 static wr_code look(const wr_args *a, const wr_pipeline_options *o, report *r, wr_ledger_totals *totals, wr_err *err) {
     wr_ledger_filter f = {.table = a->nwords ? a->words[0] : NULL};
-    if (a->from) WR_TRY(parse_minute("--from", a->from, &f.from_minute, err));
-    if (a->to) WR_TRY(parse_minute("--to", a->to, &f.to_minute, err));
+    if (a->from) WR_TRY(wr_cli_minute("--from", a->from, &f.from_minute, err));
+    if (a->to) WR_TRY(wr_cli_minute("--to", a->to, &f.to_minute, err));
     r->to = f.to_minute ? f.to_minute : wr_now_us() / MINUTE_US + 1;
     r->from = a->from ? f.from_minute : r->to - HEAT_COLUMNS;
     if (r->from >= r->to) return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "--from is not before --to");

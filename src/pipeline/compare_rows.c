@@ -31,7 +31,8 @@ static int64_t time_us(wr_type t, const wr_value *v) { return t.kind == WR_DATE 
 /* The same for both sides, so that a row is outside the filter or the sample on both or on neither. */
 static bool is_wanted(const round *r, const side_table *t, const wr_value *vals, wr_h128 key) {
     const wr_value *v = t->time_column >= 0 ? &vals[t->time_column] : NULL;
-    if (v && (v->null || time_us(t->common->cols[t->time_column].type, v) < r->what->since_us)) return false;
+    int64_t at = v && !v->null ? time_us(t->common->cols[t->time_column].type, v) : 0;
+    if (v && (v->null || at < r->what->since_us || at >= r->what->until_us)) return false;
     if (r->what->sample <= 0 || r->what->sample >= 1) return true;
     return (double)(wr_hash64(&key, sizeof key, r->what->seed) >> 11) < r->what->sample * (double)(UINT64_C(1) << 53);
 }
@@ -334,6 +335,11 @@ wr_code wr_side_stream(round *r, wr_err *err) {
     const wr_pos *from = wr_lake_view_progress(r->view, &offset);
     bool any = r->any_surplus;
     int ignored;
+    for (int i = 0; i < r->ntables; i++)
+        for (int k = 0; k < r->tables[i]->nmembers; k++) {
+            const side_member *m = r->tables[i]->members[k];
+            if (m->kept_any && wr_pos_cmp(&m->kept_from, from) < 0) from = &m->kept_from, offset = m->kept_offset;
+        }
     for (int i = 0; i < r->ntables; i++) {
         side_table *t = r->tables[i];
         if (!wr_side_follows(t) || t->again) continue;
@@ -369,6 +375,7 @@ static wr_code settle_row(source_reader *s, wr_slice row, wr_err *err) {
     WR_TRY(hash_row(s->r, s->m->table, row, &h, err));
     if (s->again) return s->again(s->ctx, &h, row, err);
     s->rows_read++;
+    if (h.there && s->m->kept) wr_kept_row(s->m->kept, h.key, h.row);
     return h.there ? wr_sieve_add(s->m->table->sieve, WR_SIDE_READ, false, h.key, s->m->table->nkey ? h.row : (uint64_t)s->m->no, (uint64_t)s->m->no << 40 | s->chunk, err) : WR_OK;
 }
 
@@ -394,7 +401,7 @@ static wr_code take_source_row(void *ctx, wr_slice row, wr_err *err) {
     return s->n == WR_TRANSFORM_ROWS || s->rows.n > WAITING_BYTES ? flush_rows(s, err) : WR_OK;
 }
 
-static wr_code add_cursor(side_member *m, char *cursor /* taken */, wr_err *err) {
+wr_code wr_side_cursor(side_member *m, char *cursor, wr_err *err) {
     if (m->ncursors == m->cap) {
         uint64_t cap = m->cap ? m->cap * 2 : 16;
         char **c = wr_realloc(m->cursors, cap * sizeof *c);
@@ -409,19 +416,24 @@ static wr_code read_chunks(source_reader *s, wr_snap *sn, wr_err *err) {
     round *r = s->r;
     side_member *m = s->m;
     WR_AUTO char *label = wr_asprintf("%s.%s", m->db, m->name);
-    WR_TRY(add_cursor(m, NULL, err));
-    for (;;) {
+    bool done;
+    WR_TRY(wr_side_cursor(m, NULL, err));
+    WR_TRY(wr_kept_open(r, m, &m->kept, &done, err));
+    while (!done) {
         char *next = NULL;
         s->chunk = m->ncursors - 1;
         WR_TRY(wr_snap_chunk(sn, &(wr_key_range){.after = m->cursors[s->chunk]}, CHUNK_ROWS, take_source_row, s, &next, err));
         if (m->transform) WR_TRY(flush_rows(s, err)); /* they are this chunk's */
-        if (!next) return WR_OK;
-        WR_TRY(add_cursor(m, next, err));
+        wr_code rc = wr_kept_chunk(m->kept, r, m, next, err);
+        if (rc != WR_OK) return wr_free(next), rc;
+        if (!next) break;
+        WR_TRY(wr_side_cursor(m, next, err));
         pthread_mutex_lock(&r->lock);
         if (r->what->progress && label) r->what->progress(r->what->ctx, label, s->rows_read, wr_snap_estimate(sn));
         pthread_mutex_unlock(&r->lock);
         WR_TRY(wr_source_wait_until_calm(r->source, NULL, NULL, err));
     }
+    return WR_OK;
 }
 
 wr_code wr_side_read_source(round *r, side_member *m, wr_err *err) {

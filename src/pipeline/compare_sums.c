@@ -14,7 +14,8 @@ static void why_not(const round *r, const side_table *t, char why[200]) {
     why[0] = 0;
     for (int i = 0; i < r->nread; i++)
         if (!strcmp(r->read[i].ns, t->ns) && !strcmp(r->read[i].name, t->name)) snprintf(why, 200, "%s", r->read[i].why);
-    if (r->what->time_column) snprintf(why, 200, "--last");
+    if (r->what->time_column) snprintf(why, 200, "--time-column");
+    if (r->what->columns) snprintf(why, 200, "not all columns are compared");
     if (r->what->sample > 0) snprintf(why, 200, "--sample");
     for (int i = 0; i < t->nmembers; i++)
         if (t->members[i]->transform) snprintf(why, 200, "rules make the lake's rows");

@@ -99,6 +99,7 @@ typedef struct wr_table_report { /* strings owned */
     wr_difference_shown *shown; uint64_t nshown, cap;
     uint64_t left_out;      /* differences beyond those */
     int64_t ms;
+    uint64_t rows_kept;     /* of the source that an interrupted run had read */
 } wr_table_report;
 wr_code wr_table_report_find(wr_table_report *r, const char *what, const char *subject, const char *source, const char *lake, wr_err *err); /* adds; NULLs are fine */
 void wr_table_report_forget(wr_table_report *r); /* its findings: they turned out not to count */

@@ -79,11 +79,13 @@ typedef struct wr_compare {
     wr_compare_hash hash;
     double sample;                  /* share of the keys, 0 = all; which, says the seed */
     uint64_t seed;
-    const char *time_column;        /* only rows whose time in this column is not before since_us; NULL = all rows */
-    int64_t since_us;
+    const char *const *columns; int ncolumns; /* of the lake, that are compared besides the keys; NULL: all, none: only keys */
+    const char *time_column;        /* only rows with since_us <= time in this column < until_us; NULL = all rows */
+    int64_t since_us, until_us;
     uint64_t rows_shown;            /* differing rows of each table that the report holds; 0 = 100,000 */
     int parallel;                   /* tables side by side; 0 = 1 */
     int patience_s;                 /* for a table that is being loaded or altered, before it is undecided; 0 = 30 */
+    bool resume;                    /* what an interrupted run of the same options had read of tables is not read again */
     const struct wr_compared *done; int ndone; /* what an interrupted run found equal: not looked at again */
     void (*progress)(void *ctx, const char *table, uint64_t rows, uint64_t estimated);
     void (*checkpoint)(void *ctx, const wr_compare_report *so_far); /* some tables are decided, others are not yet. NULL = not wanted */
