@@ -25,6 +25,7 @@ typedef struct wr_args {
     const char *from, *to;    /* minutes; NULL: not given */
     int64_t older_than_us;    /* < 0: none given */
     double timeout_s;         /* < 0: none given */
+    const char *acknowledge;  /* ledger; NULL: not given */
     bool apply, reload;       /* repair */
     const char *why;
     /* compare */

@@ -316,16 +316,21 @@ static cJSON *table_json(const wr_repair_table *t) {
     return o;
 }
 
-static cJSON *request(const wr_repair *what, const char *id) {
-    char iso[32], host[256] = "", who[512];
+char *wr_pipeline_who(char buf[512]) {
+    char host[256] = "";
     struct passwd *pw = getpwuid(getuid());
     gethostname(host, sizeof host - 1);
-    snprintf(who, sizeof who, "%.200s@%s, process %d", pw ? pw->pw_name : "?", host, (int)getpid());
+    snprintf(buf, 512, "%.200s@%s, process %d", pw ? pw->pw_name : "?", host, (int)getpid());
+    return buf;
+}
+
+static cJSON *request(const wr_repair *what, const char *id) {
+    char iso[32], who[512];
     cJSON *doc = cJSON_CreateObject();
     cJSON_AddNumberToObject(doc, "format", 1);
     cJSON_AddStringToObject(doc, "id", id);
     cJSON_AddStringToObject(doc, "asked_at", wr_iso_time(wr_now_us(), iso));
-    cJSON_AddStringToObject(doc, "asked_by", who);
+    cJSON_AddStringToObject(doc, "asked_by", wr_pipeline_who(who));
     if (what->report) cJSON_AddStringToObject(doc, "report", what->report);
     if (what->why) cJSON_AddStringToObject(doc, "why", what->why);
     cJSON *list = cJSON_AddArrayToObject(doc, "tables");

@@ -114,6 +114,9 @@ typedef struct wr_repair {
  * record says so. */
 wr_code wr_pipeline_repair(const wr_pipeline_options *opts, const wr_repair *what, char **ret_record, wr_err *err);
 
+/* "user@host, process 4711": who asks, for records. */
+char *wr_pipeline_who(char buf[512]);
+
 typedef enum wr_run_mode { WR_RUN_FOREVER = 0, WR_RUN_UNTIL_CURRENT } wr_run_mode;
 /* Runs until wr_pipeline_stop (WR_OK, after finishing the commit in hand), until everything that was committed in the source when the run began
  * is visible (WR_RUN_UNTIL_CURRENT), or until an error that waiting does not cure. */
