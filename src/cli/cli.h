@@ -19,6 +19,15 @@ wr_code wr_config_parse(const char *text, size_t n, const char *path, wr_config 
 void wr_config_free(wr_config *c);
 const wr_pipeline_options *wr_config_options(const wr_config *c);
 
+/* Comparisons that a sync runs by itself, and what every command must know of them. */
+enum { WR_WORDS_MAX = 8 };
+typedef struct wr_config_compare {
+    const char *schedule;     /* NULL = none */
+    int level, method, hash;  /* as weir.yaml's choices: content, keys, counts, structure; rows, pushed; fast, md5 */
+    const char *const *tables; int ntables; /* at most WR_WORDS_MAX */
+} wr_config_compare;
+const wr_config_compare *wr_config_compare_of(const wr_config *c);
+
 typedef struct wr_args {
     const char *config;       /* -c */
     bool json, until_current, verbose, csv, all, orphans, remove, prometheus;
@@ -30,12 +39,12 @@ typedef struct wr_args {
     const char *why;
     /* compare */
     const char *method, *hash, *level, *html, *columns, *time_column; /* NULL: none given */
-    bool keys_only, has_seed, resume;
+    bool keys_only, has_seed, resume, alarm;
     double sample;            /* 0: none given */
     uint64_t seed, rows_per_second;
     int64_t last_us;          /* < 0: none given */
     int max_threads_running, max_replica_lag_s, parallel;
-    const char *words[8]; int nwords;
+    const char *words[WR_WORDS_MAX]; int nwords;
 } wr_args;
 
 int wr_cmd_check(const wr_args *a);

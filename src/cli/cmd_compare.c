@@ -10,9 +10,11 @@
 #include "weir/base/clock.h"
 #include "weir/base/mem.h"
 #include "weir/io.h"
+#include "weir/ledger.h"
 
 #define SHOWN_TEXT 20
 #define SHOWN_HTML 1000
+#define NAMED 100 /* tables in home/compared.json */
 #define KEPT 100 /* reports in home/compare */
 
 static void on_progress(void *ctx, const char *table, uint64_t rows, uint64_t estimated) {
@@ -192,11 +194,65 @@ static wr_code understand(const wr_args *a, wr_compare *w, wr_err *err) {
     return understand_times(a, w, err);
 }
 
+/* home/compared.json: what the last comparison found, for weir status. error: it failed. */
+static wr_code note_verdict(const wr_compare_report *r, const char *error, const char *home, wr_err *err) {
+    char iso[32];
+    int n[WR_NOT_COMPARED + 1] = {0};
+    cJSON *o = cJSON_CreateObject(), *different = cJSON_CreateArray();
+    for (int i = 0; r && i < r->ntables; i++) {
+        WR_AUTO char *full = wr_asprintf("%s.%s", r->tables[i].ns, r->tables[i].name);
+        n[r->tables[i].verdict]++;
+        if (full && r->tables[i].verdict == WR_DIFFERENT && cJSON_GetArraySize(different) < NAMED) cJSON_AddItemToArray(different, cJSON_CreateString(full));
+    }
+    cJSON_AddNumberToObject(o, "format", 1);
+    cJSON_AddStringToObject(o, "at", wr_iso_time(r ? r->began_us : wr_now_us(), iso));
+    cJSON_AddStringToObject(o, "verdict", r ? wr_verdict_name(wr_compare_verdict(r)) : "FAILED");
+    if (error) cJSON_AddStringToObject(o, "error", error);
+    if (r) cJSON_AddStringToObject(o, "level", r->level);
+    if (r && r->filter) cJSON_AddStringToObject(o, "filter", r->filter);
+    for (int v = WR_EQUAL; r && v <= WR_NOT_COMPARED; v++) {
+        static const char *const keys[] = {NULL, "equal", "different", "undecided", "not_compared"};
+        cJSON_AddNumberToObject(o, keys[v], n[v]);
+    }
+    cJSON_AddItemToObject(o, "tables", different);
+    char *text = cJSON_PrintUnformatted(o);
+    cJSON_Delete(o);
+    WR_AUTO char *path = wr_path_join(home, "compared.json");
+    wr_code rc = text && path ? wr_file_put(path, wr_slice_str(text), err) : wr_nomem(err, "report", 4096);
+    cJSON_free(text);
+    return rc;
+}
+
+#define HOP "compared"
+
+static wr_code raise_alarms(const wr_compare_report *r, const char *home, wr_err *err) {
+    WR_AUTO char *path = wr_path_join(home, "ledger.db");
+    if (!path) return wr_nomem(err, "path", 256);
+    for (int i = 0; i < r->ntables; i++) {
+        const wr_table_report *t = &r->tables[i];
+        WR_AUTO char *full = wr_asprintf("%s.%s", t->ns, t->name);
+        if (!full) return wr_nomem(err, "table name", 64);
+        if (t->verdict == WR_DIFFERENT) WR_TRY(wr_ledger_raise_in(path, HOP, full, r->began_us / 60000000, t->reason ? t->reason : "it differs", err));
+    }
+    return WR_OK;
+}
+
+/* Nobody looks: what went wrong must be found later. */
+static void note_failure(const wr_config *c, const wr_err *why) {
+    const char *home = wr_config_options(c)->home;
+    wr_err err = WR_ERR_INIT;
+    WR_AUTO char *path = wr_path_join(home, "ledger.db"), *text = wr_asprintf("the comparison failed: %s", why->msg);
+    if (!path || !text || !wr_file_exists(home)) return;
+    if (note_verdict(NULL, why->msg, home, &err) != WR_OK || wr_ledger_raise_in(path, HOP, "every table", wr_now_us() / 60000000, text, &err) != WR_OK) fprintf(stderr, "weir: %s\n", err.msg);
+}
+
 static wr_code say(const wr_args *a, const wr_compare_report *r, const char *home, wr_err *err) {
     bool ok = a->json ? wr_report_json(r, stdout) : wr_report_text(r, stdout, SHOWN_TEXT, wr_cli_colour(1));
     if (!ok) return wr_fail(err, WR_E_IO, WR_RETRY_NO, "the report cannot be written");
     if (a->html) WR_TRY(write_file(r, a->html, true, err));
-    return keep(r, home, err);
+    WR_TRY(keep(r, home, err));
+    if (a->alarm) WR_TRY(raise_alarms(r, home, err));
+    return note_verdict(r, NULL, home, err);
 }
 
 static wr_code compare(const wr_args *a, const wr_config *c, wr_verdict *ret, wr_err *err) {
@@ -236,6 +292,7 @@ int wr_cmd_compare(const wr_args *a) {
     wr_verdict v = WR_UNDECIDED;
     wr_code rc = wr_config_load(a->config, WR_NEED_ALL, &c, &err);
     if (rc == WR_OK) rc = compare(a, c, &v, &err);
+    if (rc != WR_OK && c && a->alarm) note_failure(c, &err);
     wr_config_free(c);
     if (rc != WR_OK) return wr_cli_fail(&err);
     return v == WR_EQUAL ? EXIT_FINE : v == WR_DIFFERENT ? EXIT_FAILED : EXIT_UNDECIDED;

@@ -13,7 +13,7 @@
 
 typedef enum flag_bit { F_CONFIG = 1, F_JSON = 2, F_UNTIL = 4, F_TIMEOUT = 8, F_VERBOSE = 16, F_CSV = 32, F_ALL = 64, F_ORPHANS = 128, F_OLDER = 256, F_DELETE = 512,
                F_METHOD = 1 << 10, F_LEVEL = 1 << 11, F_HTML = 1 << 12, F_KEYS = 1 << 13, F_SAMPLE = 1 << 14, F_SEED = 1 << 15, F_LAST = 1 << 16, F_TIME = 1 << 17, F_RATE = 1 << 18, F_THREADS = 1 << 19, F_LAG = 1 << 20,
-               F_FROM = 1 << 21, F_TO = 1 << 22, F_PROMETHEUS = 1 << 23, F_RESUME = 1 << 24, F_APPLY = 1 << 25, F_RELOAD = 1 << 26, F_WHY = 1 << 27, F_PARALLEL = 1 << 28, F_HASH = 1 << 29, F_COLUMNS = 1 << 30, F_ACKNOWLEDGE = 1ll << 31 } flag_bit;
+               F_FROM = 1 << 21, F_TO = 1 << 22, F_PROMETHEUS = 1 << 23, F_RESUME = 1 << 24, F_APPLY = 1 << 25, F_RELOAD = 1 << 26, F_WHY = 1 << 27, F_PARALLEL = 1 << 28, F_HASH = 1 << 29, F_COLUMNS = 1 << 30, F_ACKNOWLEDGE = 1ll << 31, F_ALARM = 1ll << 32 } flag_bit;
 
 typedef struct command {
     const char *name, *args, *what, *example;
@@ -32,7 +32,7 @@ static const command commands[] = {
     {"ledger", "-c FILE [TABLE] [--from TIME] [--to TIME] [--all] [--json | --prometheus]  or  -c FILE --acknowledge ALARM [--why TEXT]", "how many changes were captured, queued, consumed and read back from the lake, and what did not fit", "weir ledger -c shop.yaml\n  weir ledger -c shop.yaml shop.orders --from 2h\n  weir ledger -c shop.yaml --acknowledge 3f2a91c0 --why 'the disk was replaced, table read again'",
      wr_cmd_ledger, F_CONFIG | F_JSON | F_FROM | F_TO | F_PROMETHEUS | F_ALL | F_ACKNOWLEDGE | F_WHY, 0, 1},
     {"compare", "-c FILE [TABLE ...] [--level structure|counts|keys|content] [--method rows|pushed] [--hash fast|md5] [--json] [--html FILE]", "find out whether source and lake are equal, row by row, while both go on",
-     "weir compare -c shop.yaml\n  weir compare -c shop.yaml 'shop\\.order.*' --html report.html", wr_cmd_compare, F_CONFIG | F_JSON | F_METHOD | F_LEVEL | F_HTML | F_KEYS | F_SAMPLE | F_SEED | F_LAST | F_TIME | F_RATE | F_THREADS | F_LAG | F_RESUME | F_PARALLEL | F_HASH | F_COLUMNS | F_FROM | F_TO, 0, 8},
+     "weir compare -c shop.yaml\n  weir compare -c shop.yaml 'shop\\.order.*' --html report.html", wr_cmd_compare, F_CONFIG | F_JSON | F_METHOD | F_LEVEL | F_HTML | F_KEYS | F_SAMPLE | F_SEED | F_LAST | F_TIME | F_RATE | F_THREADS | F_LAG | F_RESUME | F_PARALLEL | F_HASH | F_COLUMNS | F_FROM | F_TO | F_ALARM, 0, 8},
     {"repair", "-c FILE [REPORT] [--apply] [--why TEXT] [--json]  or  -c FILE --reload TABLE ... [--apply] [--why TEXT]", "put right in the lake what a comparison found, or read whole tables again, while the sync goes on", "weir repair -c shop.yaml\n  weir repair -c shop.yaml --apply --why 'ticket 4711'\n  weir repair -c shop.yaml --reload shop.orders --apply",
      wr_cmd_repair, F_CONFIG | F_JSON | F_APPLY | F_RELOAD | F_WHY | F_TIMEOUT, 0, 8},
     {"optimize", "-c FILE [TABLE ...] [--all] [--json]  or  -c FILE --orphans [--older-than AGE] [--delete] [--json]", "do by hand what a sync does for its tables: few files, few old snapshots", "weir optimize -c shop.yaml shop.orders\n  weir optimize -c shop.yaml --orphans --older-than 7d",
@@ -74,6 +74,7 @@ static const flag flags[] = {
     {"--max-threads-running", F_THREADS, true, "wait while the source is busier than this"},
     {"--parallel", F_PARALLEL, true, "so many tables side by side (1)"},
     {"--resume", F_RESUME, false, "go on with a comparison that was interrupted: not what it found equal"},
+    {"--alarm", F_ALARM, false, "tables that differ become alarms of the ledger, and so does a failure: for who runs unattended"},
     {"--max-replica-lag", F_LAG, true, "wait while the source, itself a replica, is so many seconds behind"},
 };
 #define NFLAGS ((int)(sizeof flags / sizeof *flags))
@@ -162,6 +163,7 @@ static int parse(const command *c, int argc, char **argv, wr_args *a) {
         case F_HTML: a->html = v; break;
         case F_COLUMNS: a->columns = v; break;
         case F_KEYS: a->keys_only = true; break;
+        case F_ALARM: a->alarm = true; break;
         case F_RESUME: a->resume = true; break;
         case F_TIME: a->time_column = v; break;
         case F_SEED: a->has_seed = true; /* fall through */

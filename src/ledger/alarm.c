@@ -19,11 +19,22 @@ static wr_code open_existing(const char *path, wr_ledger_store **ret, wr_err *er
     return wr_ledger_store_open(path, false, ret, err);
 }
 
+typedef struct open_alarm { const char *hop, *subject; int64_t minute; } open_alarm;
+
+static wr_code find_open(void *ctx, const wr_ledger_row *r, wr_err *err) {
+    (void)err;
+    open_alarm *a = ctx;
+    if (r->t[1] && r->t[2] && !strcmp(r->t[1], a->hop) && !strcmp(r->t[2], a->subject)) a->minute = r->v[0];
+    return WR_OK;
+}
+
 wr_code wr_ledger_raise_in(const char *path, const char *hop, const char *subject, int64_t minute, const char *text, wr_err *err) {
     wr_ledger_store *db;
     int64_t now = wr_now_us();
+    open_alarm a = {hop, subject, minute};
     WR_TRY(open_existing(path, &db, err));
-    wr_code rc = wr_ledger_store_run(db, LQ_ALARM, (int64_t[]){minute, now, now}, 3, (const char *[]){hop, subject, text}, 3, err);
+    wr_code rc = wr_ledger_store_each(db, "SELECT minute, hop, subject FROM alarm WHERE acknowledged_us IS NULL", NULL, 0, find_open, &a, err);
+    if (rc == WR_OK) rc = wr_ledger_store_run(db, LQ_ALARM, (int64_t[]){a.minute, now, now}, 3, (const char *[]){hop, subject, text}, 3, err);
     wr_ledger_store_close(db);
     return rc;
 }

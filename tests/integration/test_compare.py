@@ -1,12 +1,13 @@
 """weir compare: no false alarm under load, and no planted damage missed. Damage is planted where nobody logs it: SET sql_log_bin = 0 in the source."""
 import json
 import os
+import pathlib
 import random
 import subprocess
 import time
 
 import pytest
-from harness import writer
+from harness import wait_until, writer
 from harness.lake import Lake
 from harness.weir import BINARY
 from test_bad_input import purge
@@ -468,6 +469,111 @@ def test_keys_columns_and_times(server, db, weir):
     assert r["tables"][0]["rows"]["source"] == 2 and [c["name"] for c in r["tables"][0]["columns"]] == ["id", "b", "made"] and "columns b; made before 2026-01-03" in r["filter"]
     for wrong in (["--to", "2026-01-01"], [*made], [*made, "--last", "1d", "--from", "1d"], [*made, "--from", "1h", "--to", "2h"], ["--columns", ","], ["--columns", "a", "--level", "keys"], [*made, "--to", "soon"]):
         weir.run("compare", *wrong, status=2)
+
+
+@pytest.fixture
+def unattended(server, db, make_weir):
+    """a sync that compares by itself every second, and may have alarms in the end"""
+    weir = make_weir(server, [rf"{db}\..*"], {"compare": {"schedule": "every 1s", "method": "pushed", "tables": [rf"{db}\.(by_.*|keyless)"]}})
+    weir.assert_accounted = lambda: None
+    writer.create(server, db, rows=500)
+    return weir
+
+
+def compared_again(weir, verdict):
+    """-> what status says, once a comparison that began after this call has ended with the verdict"""
+    after = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime())
+    wait_until(lambda: (c := weir.status().get("compared")) and c["at"][:19] > after and c["verdict"] == verdict, seconds=60, what=f"a scheduled comparison that is {verdict}")
+    return weir.status()
+
+
+def test_a_sync_compares_by_itself(server, db, unattended):
+    """verdict in status, damage as an alarm, one alarm however often it is found, and an acknowledged one comes back while the table still differs"""
+    weir = unattended
+    weir.start()
+    weir.wait()
+    with writer.Writer(server, db, SEED):
+        s = compared_again(weir, "EQUAL")
+    assert s["compared"]["equal"] == 4 and s["compared"]["level"] == "content" and s["ledger_alarms"] == 0 and s["compare_next"]
+    planted(server, db, "DELETE FROM by_id WHERE id = 3", "DELETE FROM twins LIMIT 1")    # twins is not among those that are compared
+    assert compared_again(weir, "DIFFERENT")["compared"]["tables"] == [f"{db}.by_id"]
+    first = weir.ledger()[1]
+    assert [(a["alarm"], a["table"]) for a in first] == [("compared", f"{db}.by_id")] and "1 are there and should not be" in first[0]["text"]
+    wait_until(lambda: weir.status()["ledger_alarms"] == 1, what="the sync to count it")
+    weir.run("status").says(rf"compared +DIFFERENT at .* differs: {db}\.by_id", "next compare", "alarms +1")
+    compared_again(weir, "DIFFERENT")
+    assert [a["id"] for a in weir.ledger()[1]] == [a["id"] for a in first]
+    weir.run("ledger", "--acknowledge", "compared", "--why", "planted")
+    compared_again(weir, "DIFFERENT")
+    assert [a["table"] for a in weir.ledger()[1]] == [f"{db}.by_id"]
+    weir.run("repair", "--reload", f"{db}.by_id", "--apply")
+    compared_again(weir, "EQUAL")
+    weir.run("ledger", "--acknowledge", f"{db}.by_id")
+    wait_until(lambda: weir.status()["ledger_alarms"] == 0, what="the sync to count none")
+    weir.stop()
+    reports = [json.loads(p.read_text()) for p in sorted((weir.home / "compare").glob("*.json"))]
+    assert {r["verdict"] for r in reports} >= {"EQUAL", "DIFFERENT"}      # the same history
+
+
+def children_of(pid):
+    return [int(p.name) for p in pathlib.Path("/proc").iterdir() if p.name.isdigit() and (p / "stat").exists() and (p / "stat").read_text().rsplit(")", 1)[1].split()[1] == str(pid)]
+
+
+def test_a_scheduled_comparison_neither_delays_the_sync_nor_outlives_it(server, db, unattended):
+    weir = unattended
+    fill_big(server, db, 30000, "by_size")
+    weir.config["compare"].update(method="rows", hash="md5")
+    weir.write()
+    weir.catch_up()
+    weir.config["snapshot"] = {"rows_per_second": 500}         # a minute
+    weir.write()
+    weir.start()
+    wait_until(lambda: children_of(weir.proc.pid), what="a comparison under way")
+    for i in range(3):
+        began = time.monotonic()
+        server.sql(f"INSERT INTO by_id VALUES ({900000 + i}, 1, 'x', NOW())", db=db)
+        weir.wait()
+        assert time.monotonic() - began < 10
+    (child,) = children_of(weir.proc.pid)
+    assert b"compare" in pathlib.Path(f"/proc/{child}/cmdline").read_bytes()
+    assert os.getpriority(os.PRIO_PROCESS, child) == min(19, os.getpriority(os.PRIO_PROCESS, weir.proc.pid) + 10)
+    weir.kill()
+    wait_until(lambda: not pathlib.Path(f"/proc/{child}").exists(), what="the comparison to end with its sync")
+    weir.start()
+    wait_until(lambda: children_of(weir.proc.pid), what="a comparison under way")
+    (child,) = children_of(weir.proc.pid)
+    began = time.monotonic()
+    weir.stop()
+    assert time.monotonic() - began < 10 and not pathlib.Path(f"/proc/{child}").exists()
+
+
+def test_what_was_due_while_no_sync_ran_is_made_up_for_once(server, db, unattended):
+    weir = unattended
+    weir.config["compare"]["schedule"] = "every 3650d"
+    weir.write()
+    weir.start()
+    weir.wait()
+    time.sleep(3)
+    assert "compared" not in weir.status() and not weir.ledger()[1]     # it was never due since this pipeline began
+    weir.stop()
+    (weir.home / "compare" / "scheduled").write_text("1000000")          # in 1970
+    weir.start()
+    wait_until(lambda: weir.status().get("compared"), what="the one that was missed")
+    at = weir.status()["compared"]["at"]
+    time.sleep(3)
+    assert weir.status()["compared"]["at"] == at
+    weir.stop()
+
+
+def test_an_unattended_comparison_that_fails_is_an_alarm(server, db, unattended):
+    weir = unattended
+    weir.catch_up()
+    weir.password = "wrong"
+    weir.run("compare", "--alarm", status=1)
+    [a] = weir.ledger()[1]
+    assert (a["alarm"], a["table"]) == ("compared", "every table") and "the comparison failed" in a["text"]
+    assert weir.status()["compared"]["verdict"] == "FAILED"
+    weir.run("status").says("compared +FAILED")
 
 
 def test_counts(server, db, make_weir):

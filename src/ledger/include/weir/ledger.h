@@ -141,7 +141,7 @@ wr_code wr_ledger_view(const char *path, const wr_ledger_filter *f, const wr_led
 /* ------------------------------------------------------------------ alarms, from any process, whether a sync runs or not */
 enum { WR_ALARM_ID = 9 };
 void wr_ledger_alarm_id(const char *hop, const char *subject, int64_t minute, char ret_id[WR_ALARM_ID]);
-/* As wr_ledger_raise. WR_E_NOTFOUND: there is no ledger. */
+/* As wr_ledger_raise; but where an alarm of this hop and subject is open, that one is brought up to date. WR_E_NOTFOUND: there is no ledger. */
 wr_code wr_ledger_raise_in(const char *path, const char *hop, const char *subject, int64_t minute, const char *text, wr_err *err);
 /* which: an alarm's id, a hop, a table (all open alarms of it), or "all". They are kept, with who and why, and count as open again when the same happens in the same minute once more. *ret_n: how
  * many were open and are not now. WR_E_NOTFOUND: there is no ledger. */
