@@ -33,6 +33,7 @@ struct wr_config {
     wr_rule *rules; int nrules;
     wr_layout_rule *layout; int nlayout;
     char *compare_schedule; uint64_t compare_level, compare_method, compare_hash;
+    char *budget; uint64_t max_readers;
     char **compare_tables; int ncompare_tables;
     wr_config_compare compare;
     char *functions, *mask_key_env, *functions_text, *mask_key;
@@ -68,6 +69,7 @@ static const key keys[] = {
     {"source.server_id", T_UINT, AT(server_id), "0-4294967295", "replica id; 0 = derived from the name"},
     {"source.max_threads_running", T_UINT, AT(max_threads_running), "0-100000", "reading of tables waits while the server has more statements under way; 0 = no limit"},
     {"source.max_replica_lag", T_DURATION, AT(max_replica_lag), NULL, "and while the server, itself a replica, is further behind; 0s = no limit"},
+    {"source.max_readers", T_UINT, AT(max_readers), "0-64", "statements that read tables at once, of loads and comparisons together; 0 = no limit"},
     {"merge", T_MERGE, AT(merge), NULL, "sharded tables into one"},
     {"transform.rules", T_RULES, AT(rules), NULL, "what SQL makes of rows on their way"},
     {"transform.functions", T_TEXT, AT(functions), NULL, "file of CREATE FUNCTION statements for them"},
@@ -649,6 +651,7 @@ static wr_code assemble(wr_config *c, wr_err *err) {
     }
     WR_TRY(parse_url(c, err));
     WR_TRY(absolute(c, &c->home, err));
+    if (!(c->budget = wr_path_join(c->home, "budget"))) return wr_nomem(err, "path", 256);
     if (c->warehouse && !is_uri(c->warehouse)) WR_TRY(absolute(c, &c->warehouse, err));
     WR_TRY(absolute(c, &c->tls_ca, err));
     WR_TRY(absolute(c, &c->functions, err));
@@ -662,7 +665,7 @@ static wr_code assemble(wr_config *c, wr_err *err) {
         .commit_bytes = c->commit_bytes, .cache_bytes = c->cache_bytes, .queue = {.max_bytes = c->queue_bytes},
         .source = {.host = c->host, .user = c->user, .port = c->port, .tls = (wr_tls)c->tls, .tls_ca = c->tls_ca, .capture = (const char *const *)c->capture, .ncapture = c->ncapture,
                    .exclude = (const char *const *)c->exclude, .nexclude = c->nexclude, .zero_date = (wr_zero_date)c->zero_date, .time_as = (wr_time_as)c->time_as,
-                   .server_id = (uint32_t)c->server_id, .pipeline_name = c->name, .snapshot_rows_per_second = c->rows_per_second, .max_threads_running = (int)c->max_threads_running, .max_replica_lag_s = (int)((c->max_replica_lag + 999999) / 1000000)},
+                   .server_id = (uint32_t)c->server_id, .pipeline_name = c->name, .snapshot_rows_per_second = c->rows_per_second, .max_readers = (int)c->max_readers, .budget_path = c->budget, .max_threads_running = (int)c->max_threads_running, .max_replica_lag_s = (int)((c->max_replica_lag + 999999) / 1000000)},
     };
     WR_TRY(assemble_compare(c, err));
     return assemble_lake(c, err);
@@ -725,7 +728,7 @@ void wr_config_free(wr_config *c) {
         wr_free(secrets[i]->value);
     }
     char **texts[] = {&c->s3_endpoint, &c->s3_region, &c->s3_ca, &c->rest_uri, &c->rest_warehouse, &c->rest_server, &c->rest_scope, &c->rest_ca,
-                      &c->path, &c->dir, &c->name, &c->home, &c->url, &c->tls_ca, &c->warehouse, &c->user, &c->host, &c->functions, &c->compare_schedule, &c->mask_key_env, &c->functions_text};
+                      &c->path, &c->dir, &c->name, &c->home, &c->url, &c->tls_ca, &c->warehouse, &c->user, &c->host, &c->functions, &c->compare_schedule, &c->budget, &c->mask_key_env, &c->functions_text};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) wr_free(*texts[i]);
     free_list(c->capture, c->ncapture);
     free_list(c->exclude, c->nexclude);

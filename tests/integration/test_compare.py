@@ -576,6 +576,37 @@ def test_an_unattended_comparison_that_fails_is_an_alarm(server, db, unattended)
     weir.run("status").says("compared +FAILED")
 
 
+@pytest.mark.parametrize("method", ["rows", "pushed"])
+def test_a_load_and_a_comparison_share_one_budget(server, db, weir, method):
+    """of rows a second and of statements at once, though they are two processes"""
+    fill_big(server, db, 20000, "loaded")
+    fill_big(server, db, 20000, "compared")
+    weir.catch_up()
+    weir.config["snapshot"] = {"rows_per_second": 4000, "parallel": 2}
+    weir.config["source"]["max_readers"] = 2
+    weir.write()
+    weir.start()
+    weir.wait()
+
+    def rows_read():
+        return int(dict(server.sql("SHOW GLOBAL STATUS LIKE 'Handler_read_next'"))["Handler_read_next"])
+    both = [subprocess.Popen([BINARY, command, "-c", weir.file, *args], env=weir.env, stdout=subprocess.DEVNULL) for command, args in (
+        ("repair", ["--reload", f"{db}.loaded", "--apply"]), ("compare", [rf"{db}\.compared", "--method", method, "--parallel", "2"]))]
+    began, first, fastest, window = time.monotonic(), rows_read(), 0, []
+    while both[1].poll() is None:
+        time.sleep(0.2)
+        window = [*window, (time.monotonic(), rows_read())][-25:]                     # five seconds
+        if len(window) == 25:
+            fastest = max(fastest, (window[-1][1] - window[0][1]) / (window[-1][0] - window[0][0]))
+    seconds, rows = time.monotonic() - began, rows_read() - first
+    print(f"{method}: {rows} rows in {seconds:.1f} s, {rows / seconds:.0f} a second; at most {fastest:.0f} over five seconds")
+    assert both[0].wait(120) == 0 and both[1].returncode == 0
+    assert rows > 21000 and rows / seconds < 4400                                      # more than the one table was read meanwhile
+    assert (weir.home / "budget").stat().st_size < 100
+    if method == "rows":
+        assert fastest < 5000                                                          # a second of idleness may be made up for
+
+
 def test_counts(server, db, make_weir):
     weir = make_weir(server, [rf"{db}\..*"], {"merge": [{"from": rf"{db}\.s_\d+", "to": "lake.shards"}]})
     writer.create(server, db, rows=1000)

@@ -12,6 +12,7 @@
 #include "weir/base/sum.h"
 
 #define ROWS_PER_QUERY 500000
+#define QUERY_S 5 /* with a limit of rows a second: so many seconds' rows at once, as they are paid for afterwards */
 #define QUERIES_MAX 4096
 
 static bool is_text(const wr_my_col *c) { return c->kind == MY_CHAR || c->kind == MY_VARCHAR || c->kind == MY_TEXT || c->kind == MY_ENUM || c->kind == MY_SET || c->kind == MY_JSON; }
@@ -233,8 +234,13 @@ static wr_code sum_range(wr_snap *sn, const char *what, const wr_key_range *rang
 static wr_code sum_ranges(wr_snap *sn, const char *what, wr_key_range *ranges, int n, wr_snap_total *t, wr_err *err) {
     for (int i = 0; i < n; i++) {
         uint64_t before = t->rows;
-        WR_TRY(sum_range(sn, what, &ranges[i], t, err));
-        wr_budget_take(sn->s, (double)(t->rows - before));
+        wr_budget_slot slot;
+        WR_TRY(wr_source_wait_until_calm(sn->s, NULL, NULL, err));
+        wr_budget_enter(sn->s->budget, &slot);
+        wr_code rc = sum_range(sn, what, &ranges[i], t, err);
+        wr_budget_leave(sn->s->budget, &slot);
+        if (rc != WR_OK) return rc;
+        wr_budget_rows(sn->s->budget, (double)(t->rows - before));
     }
     return WR_OK;
 }
@@ -266,7 +272,7 @@ static void put_sum(wr_buf *b, const wr_snap *sn, wr_sum_of what) {
 }
 
 wr_code wr_snap_sum(wr_snap *sn, wr_sum_of sum, wr_snap_total *ret, wr_err *err) {
-    uint64_t most = sn->estimate / ROWS_PER_QUERY + 1;
+    uint64_t rate = wr_budget_rate(sn->s->budget), each = rate && rate * QUERY_S < ROWS_PER_QUERY ? rate * QUERY_S : ROWS_PER_QUERY, most = sn->estimate / each + 1;
     int n = 1, parts = most > QUERIES_MAX ? QUERIES_MAX : (int)most;
     WR_AUTO wr_key_range *ranges = wr_calloc((size_t)parts, sizeof *ranges);
     WR_AUTO_BUF wr_buf what = WR_BUF_INIT;

@@ -31,6 +31,8 @@ typedef struct wr_source_options { /* strings are borrowed during open only */
     uint32_t server_id;                /* as a replica; 0 = derived from the pipeline's name and host */
     const char *pipeline_name;         /* for server_id and the replica's visible name */
     uint64_t snapshot_rows_per_second; /* 0 = no limit; over all readers of this source */
+    int max_readers;                   /* statements that read tables at once, likewise; 0 = no limit, at most 64 */
+    const char *budget_path;           /* file through which all processes share these two (docs/formats/budget.md); NULL = this one alone */
     int max_threads_running, max_replica_lag_s; /* wr_source_wait_until_calm; 0 = no limit */
     const char *spool_dir;             /* for prepared XA transactions; created when needed */
 } wr_source_options;
@@ -134,6 +136,7 @@ wr_code wr_snap_text(const wr_snap *sn, wr_slice row, wr_buf *out, wr_err *err);
 
 /* Returns once the server has at most max_threads_running statements under way (Threads_running, ours not counted) and, where it is itself a replica, is at most max_replica_lag_s
  * behind; or once gave_up (NULL: never) says so. Who reads tables calls it before each chunk. Asks the server at most once a second; in between the last answer stands. @thread any */
+wr_code wr_source_is_calm(wr_source *s, bool *ret_calm, wr_err *err); /* the same without waiting */
 wr_code wr_source_wait_until_calm(wr_source *s, bool (*gave_up)(void *ctx), void *ctx, wr_err *err);
 
 /* ------------------------------------------------------------------ stream */
