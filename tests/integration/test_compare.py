@@ -10,6 +10,7 @@ import pytest
 from harness import wait_until, writer
 from harness.lake import Lake
 from harness.weir import BINARY
+from conftest import MD5_COMPONENT
 from test_bad_input import purge
 from test_types import ONLY, TYPES
 
@@ -33,16 +34,6 @@ def planted(server, db, *statements):
         for s in statements:
             n += cur.execute(s)
         return n
-
-
-MD5_COMPONENT = "file://component_classic_hashing"     # MySQL since 9.6
-
-
-@pytest.fixture
-def md5(server, flavor):
-    """a server that has MD5()"""
-    if flavor == "mysql" and not server.sql("SELECT 1 FROM mysql.component WHERE component_urn = %r" % MD5_COMPONENT):
-        server.sql(f"INSTALL COMPONENT '{MD5_COMPONENT}'")
 
 
 def test_equal_without_a_sync(server, db, weir):

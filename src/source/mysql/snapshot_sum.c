@@ -260,8 +260,9 @@ wr_code wr_source_check_md5(wr_source *s, wr_err *err) {
     wr_my_disconnect(m);
     if (rc == WR_OK && !strcasecmp(md5, "57c6838eabf401f73f6dd50093408e33")) return WR_OK;
     if (rc != WR_OK && why.retry == WR_RETRY_SOON) return *err = why, rc;
-    wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "the server gives no MD5: %s", rc != WR_OK ? why.msg : md5[0] ? "MD5('weir') is not what it should be" : "MD5('weir') is NULL, as in FIPS mode");
-    if (s->flavor == WR_MYSQL && s->version_num >= 90600) return wr_err_cure(err, "have an administrator run INSTALL COMPONENT 'file://component_classic_hashing'; or compare with --hash fast, or with --method rows");
+    bool component = s->flavor == WR_MYSQL && s->version_num >= 90600;
+    wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "the server gives no MD5: %s", rc != WR_OK && component ? "the component that has the function since MySQL 9.6 is not installed" : rc != WR_OK ? why.msg : md5[0] ? "MD5('weir') is not what it should be" : "MD5('weir') is NULL, as in FIPS mode");
+    if (component) return wr_err_cure(err, "have an administrator run INSTALL COMPONENT 'file://component_classic_hashing'; or compare with --hash fast, or with --method rows");
     return wr_err_cure(err, "compare with --hash fast, or with --method rows");
 }
 
