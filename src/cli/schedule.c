@@ -14,6 +14,7 @@
 #include "weir/base/log.h"
 #include "weir/base/mem.h"
 #include "weir/io.h"
+#include "weir/ledger.h"
 
 #define DAY_US INT64_C(86400000000)
 #define MINUTE_US INT64_C(60000000)
@@ -52,7 +53,8 @@ struct wr_schedule_runner {
     const char *config;
     wr_pipeline *pipeline;
     wr_schedule schedule;
-    char *mark;           /* file with the time of the last one that was begun */
+    char *mark;           /* file with the time at which the last one that came to its end was begun */
+    char *ledger;
     pthread_t thread;
     pthread_mutex_t lock; /* guards end */
     pthread_cond_t wake;
@@ -98,13 +100,21 @@ static void become(char *const *argv, pid_t parent) {
     _exit(127);
 }
 
+/* It could not say so itself. */
+static void raise_alarm(const wr_schedule_runner *r, const char *what, int number) {
+    char text[100];
+    wr_err err = WR_ERR_INIT;
+    snprintf(text, sizeof text, "the scheduled comparison ended without a verdict (%s %d)", what, number);
+    wr_log(WR_LOG_WARN, "%s", text);
+    if (wr_ledger_raise_in(r->ledger, "compared", "every table", wr_now_us() / MINUTE_US, text, &err) != WR_OK) wr_log(WR_LOG_WARN, "%s", err.msg);
+}
+
 static void run_once(wr_schedule_runner *r) {
     static const char *const levels[] = {"content", "keys", "counts", "structure"}, *const methods[] = {"rows", "pushed"}, *const hashes[] = {"fast", "md5"};
     const char *argv[13 + WR_WORDS_MAX] = {"weir", "compare", "-c", r->config, "--alarm", "--level", levels[r->what->level], "--method", methods[r->what->method], "--hash", hashes[r->what->hash], "--"};
     for (int i = 0; i < r->what->ntables; i++) argv[12 + i] = r->what->tables[i];
     int64_t began = wr_now_us();
     int status = 0;
-    note_begun(r, began);
     pid_t parent = getpid(), pid = fork();
     if (pid == 0) become((char *const *)argv, parent);
     if (pid < 0) {
@@ -112,10 +122,16 @@ static void run_once(wr_schedule_runner *r) {
         return;
     }
     wr_log(WR_LOG_INFO, "the scheduled comparison has begun, process %d", (int)pid);
-    while (waitpid(pid, &status, WNOHANG) == 0)
-        if (sleep_until(r, wr_now_us() + LOOK_US)) kill(pid, SIGTERM);
+    bool ended = false;
+    while (!ended && waitpid(pid, &status, WNOHANG) == 0) ended = sleep_until(r, wr_now_us() + LOOK_US);
+    if (ended) {
+        kill(pid, SIGTERM);
+        waitpid(pid, &status, 0);
+        return; /* it is made up for */
+    }
+    note_begun(r, began);
     bool failed = !WIFEXITED(status) || WEXITSTATUS(status) == 127 || WEXITSTATUS(status) == EXIT_USAGE;
-    if (failed && !r->end) wr_log(WR_LOG_WARN, "the scheduled comparison ended without a verdict (%s %d)", WIFSIGNALED(status) ? "signal" : "status", WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+    if (failed) raise_alarm(r, WIFSIGNALED(status) ? "signal" : "status", WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
     else wr_log(WR_LOG_INFO, "the scheduled comparison took %.1f s", (double)(wr_now_us() - began) / 1e6);
 }
 
@@ -143,12 +159,12 @@ wr_code wr_schedule_start(const wr_config *c, const char *config, wr_pipeline *p
     if (!what->schedule) return WR_OK;
     wr_schedule_runner *r = wr_calloc(1, sizeof *r);
     WR_AUTO char *dir = wr_path_join(wr_config_options(c)->home, "compare");
-    if (r) *r = (wr_schedule_runner){.what = what, .config = config, .pipeline = p, .mark = dir ? wr_path_join(dir, "scheduled") : NULL, .lock = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER};
-    wr_code rc = r && r->mark ? wr_schedule_parse(what->schedule, &r->schedule, err) : wr_nomem(err, "schedule", sizeof *r);
+    if (r) *r = (wr_schedule_runner){.what = what, .config = config, .pipeline = p, .mark = dir ? wr_path_join(dir, "scheduled") : NULL, .ledger = wr_path_join(wr_config_options(c)->home, "ledger.db"), .lock = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER};
+    wr_code rc = r && r->mark && r->ledger ? wr_schedule_parse(what->schedule, &r->schedule, err) : wr_nomem(err, "schedule", sizeof *r);
     if (rc == WR_OK) rc = wr_mkdirs(dir, err);
     if (rc == WR_OK && pthread_create(&r->thread, NULL, run, r) != 0) rc = wr_nomem(err, "a thread", 0);
     if (rc == WR_OK) return *ret = r, WR_OK;
-    if (r) wr_free(r->mark);
+    if (r) wr_free(r->mark), wr_free(r->ledger);
     wr_free(r);
     return rc;
 }
@@ -160,6 +176,6 @@ void wr_schedule_stop(wr_schedule_runner *r) {
     pthread_cond_signal(&r->wake);
     pthread_mutex_unlock(&r->lock);
     pthread_join(r->thread, NULL);
-    wr_free(r->mark);
+    wr_free(r->mark), wr_free(r->ledger);
     wr_free(r);
 }

@@ -24,7 +24,7 @@
 #define BEGIN_TRIES 50
 #define MEMORY (UINT64_C(96) << 20) /* of all tables of a round, one table more or less */
 #define TABLE_MEMORY 32768
-#define ROUND_ROWS 20000000 /* 1.3 GB of disk, and what an interrupted comparison does again at most, one table more or less */
+#define ROUND_ROWS 20000000 /* 1.3 GB of disk, one table more or less */
 #define DEAD_LETTER_NS "_weir"
 
 /* ------------------------------------------------------------------ clearing */

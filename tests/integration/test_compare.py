@@ -3,6 +3,7 @@ import json
 import os
 import pathlib
 import random
+import signal
 import subprocess
 import time
 
@@ -535,7 +536,13 @@ def test_a_scheduled_comparison_neither_delays_the_sync_nor_outlives_it(server, 
     (child,) = children_of(weir.proc.pid)
     began = time.monotonic()
     weir.stop()
-    assert time.monotonic() - began < 10 and not pathlib.Path(f"/proc/{child}").exists()
+    assert time.monotonic() - began < 10 and not pathlib.Path(f"/proc/{child}").exists() and not (weir.home / "compare" / "scheduled").exists()
+    weir.start()
+    wait_until(lambda: children_of(weir.proc.pid), what="a comparison under way")
+    os.kill(children_of(weir.proc.pid)[0], signal.SIGKILL)
+    wait_until(lambda: weir.ledger()[1], what="an alarm")
+    assert "without a verdict (signal 9)" in weir.ledger()[1][0]["text"] and (weir.home / "compare" / "scheduled").exists()
+    weir.stop()
 
 
 def test_what_was_due_while_no_sync_ran_is_made_up_for_once(server, db, unattended):
