@@ -19,22 +19,32 @@ wr_code wr_config_parse(const char *text, size_t n, const char *path, wr_config 
 void wr_config_free(wr_config *c);
 const wr_pipeline_options *wr_config_options(const wr_config *c);
 
+/* Comparisons that a sync runs by itself, and what every command must know of them. */
+enum { WR_WORDS_MAX = 8 };
+typedef struct wr_config_compare {
+    const char *schedule;     /* NULL = none */
+    int level, method, hash;  /* as weir.yaml's choices: content, keys, counts, structure; rows, pushed; fast, md5 */
+    const char *const *tables; int ntables; /* at most WR_WORDS_MAX */
+} wr_config_compare;
+const wr_config_compare *wr_config_compare_of(const wr_config *c);
+
 typedef struct wr_args {
     const char *config;       /* -c */
     bool json, until_current, verbose, csv, all, orphans, remove, prometheus;
-    const char *from, *to;    /* NULL: not given */
+    const char *from, *to;    /* minutes; NULL: not given */
     int64_t older_than_us;    /* < 0: none given */
     double timeout_s;         /* < 0: none given */
+    const char *acknowledge;  /* ledger; NULL: not given */
     bool apply, reload;       /* repair */
     const char *why;
     /* compare */
-    const char *method, *level, *html, *time_column; /* NULL: none given */
-    bool keys_only, has_seed, resume;
+    const char *method, *hash, *level, *html, *columns, *time_column; /* NULL: none given */
+    bool keys_only, has_seed, resume, alarm;
     double sample;            /* 0: none given */
     uint64_t seed, rows_per_second;
     int64_t last_us;          /* < 0: none given */
     int max_threads_running, max_replica_lag_s, parallel;
-    const char *words[8]; int nwords;
+    const char *words[WR_WORDS_MAX]; int nwords;
 } wr_args;
 
 int wr_cmd_check(const wr_args *a);
@@ -55,6 +65,8 @@ bool wr_cli_colour(int fd);   /* a terminal, and NO_COLOR is not set */
 const char *wr_cli_nearest(const char *word, const char *const *names, int n);
 /* "3d", "12h", "30m", "10s" in microseconds; -1: it is none. */
 int64_t wr_cli_age(const char *text);
+/* "2026-11-30T14:05" or "2026-11-30" (UTC), or how long ago: "2h". Minutes since 1970. WR_E_INVAL names the flag. */
+wr_code wr_cli_minute(const char *flag, const char *text, int64_t *ret_minute, wr_err *err);
 char *wr_cli_bytes(double bytes, char buf[32]); /* "1.2 GB" */
 
 #endif

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cli.h"
@@ -109,15 +108,21 @@ static wr_code on_alarm(void *ctx, const wr_ledger_alarm *a, wr_err *err) {
     (void)err;
     report *r = ctx;
     char iso[32], m[32];
-    r->nalarms++;
+    if (!a->acknowledged_us) r->nalarms++;
     minute_text(a->minute, m);
     cJSON *o = cJSON_CreateObject();
     cJSON_AddStringToObject(o, "alarm", a->hop);
+    cJSON_AddStringToObject(o, "id", a->id);
     cJSON_AddStringToObject(o, "table", a->table);
     cJSON_AddStringToObject(o, "minute", m);
     cJSON_AddStringToObject(o, "text", a->text);
     cJSON_AddStringToObject(o, "first", wr_iso_time(a->first_us, iso));
     cJSON_AddStringToObject(o, "last", wr_iso_time(a->last_us, iso));
+    if (a->acknowledged_us) {
+        cJSON_AddStringToObject(o, "acknowledged", wr_iso_time(a->acknowledged_us, iso));
+        cJSON_AddStringToObject(o, "acknowledged_by", a->by ? a->by : "?");
+        if (a->why) cJSON_AddStringToObject(o, "why", a->why);
+    }
     cJSON_AddItemToArray(r->alarms, o);
     return WR_OK;
 }
@@ -205,6 +210,17 @@ static void print_prometheus(const report *r, const wr_ledger_totals *totals) {
     printf("# HELP weir_ledger_unread_changes Changes whose files had left before they were read back.\n# TYPE weir_ledger_unread_changes gauge\nweir_ledger_unread_changes{pipeline=\"%s\"} %" PRIu64 "\n", p, totals->unread);
 }
 
+static void print_alarms(const report *r) {
+    printf("\nalarms      %s\n", r->nalarms ? "" : "none");
+    const cJSON *a;
+    cJSON_ArrayForEach(a, r->alarms) {
+        printf("  %s  %s  %s  %s: %s\n", wr_cli_json_text(a, "id"), wr_cli_json_text(a, "minute"), wr_cli_json_text(a, "alarm"), wr_cli_json_text(a, "table"), wr_cli_json_text(a, "text"));
+        const char *why = wr_cli_json_text(a, "why");
+        if (cJSON_HasObjectItem(a, "acknowledged")) printf("            acknowledged %.19s by %s%s%s\n", wr_cli_json_text(a, "acknowledged"), wr_cli_json_text(a, "acknowledged_by"), *why ? ": " : "", why);
+    }
+    if (r->nalarms) printf("when they have been looked into: weir ledger -c FILE --acknowledge ID --why TEXT\n");
+}
+
 static void print_text(const report *r, const wr_pipeline_options *o, const wr_ledger_totals *totals) {
     wr_status_file s = {0};
     wr_err e = WR_ERR_INIT;
@@ -219,31 +235,14 @@ static void print_text(const report *r, const wr_pipeline_options *o, const wr_l
     wr_status_clear(&s);
     printf("read back   %" PRIu64 " changes are still to be read back", totals->pending);
     if (totals->unread) printf("; of %" PRIu64 " the files had left before that (expiry, or a process that died)", totals->unread);
-    printf("\nalarms      %s\n", r->nalarms ? "" : "none");
-    const cJSON *a;
-    cJSON_ArrayForEach(a, r->alarms)
-        printf("  %s  %s  %s: %s\n", cJSON_GetStringValue(cJSON_GetObjectItem(a, "minute")), cJSON_GetStringValue(cJSON_GetObjectItem(a, "alarm")), cJSON_GetStringValue(cJSON_GetObjectItem(a, "table")),
-               cJSON_GetStringValue(cJSON_GetObjectItem(a, "text")));
+    print_alarms(r);
 }
 
 /* ------------------------------------------------------------------ the range */
-/* "2026-11-30T14:05" or "2026-11-30" (UTC), or how long ago: "2h". */
-static wr_code parse_minute(const char *flag, const char *text, int64_t *ret, wr_err *err) {
-    int64_t ago = wr_cli_age(text);
-    if (ago >= 0) return *ret = (wr_now_us() - ago) / MINUTE_US, WR_OK;
-    struct tm tm = {0};
-    int n = 0, y, mo, d, h = 0, mi = 0;
-    bool ok = (sscanf(text, "%4d-%2d-%2d%n", &y, &mo, &d, &n) == 3 && !text[n]) || (sscanf(text, "%4d-%2d-%2d%*1[T ]%2d:%2d%n", &y, &mo, &d, &h, &mi, &n) == 5 && (!text[n] || !strcmp(text + n, "Z")));
-    if (!ok || mo < 1 || mo > 12 || d < 1 || d > 31 || h > 23 || mi > 59) return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "%s takes a time like 2026-11-30T14:05 (UTC) or an age like 2h, not '%s'", flag, text);
-    tm.tm_year = y - 1900, tm.tm_mon = mo - 1, tm.tm_mday = d, tm.tm_hour = h, tm.tm_min = mi;
-    *ret = (int64_t)timegm(&tm) / 60;
-    return WR_OK;
-}
-
 static wr_code look(const wr_args *a, const wr_pipeline_options *o, report *r, wr_ledger_totals *totals, wr_err *err) {
-    wr_ledger_filter f = {.table = a->nwords ? a->words[0] : NULL};
-    if (a->from) WR_TRY(parse_minute("--from", a->from, &f.from_minute, err));
-    if (a->to) WR_TRY(parse_minute("--to", a->to, &f.to_minute, err));
+    wr_ledger_filter f = {.table = a->nwords ? a->words[0] : NULL, .acknowledged = a->all};
+    if (a->from) WR_TRY(wr_cli_minute("--from", a->from, &f.from_minute, err));
+    if (a->to) WR_TRY(wr_cli_minute("--to", a->to, &f.to_minute, err));
     r->to = f.to_minute ? f.to_minute : wr_now_us() / MINUTE_US + 1;
     r->from = a->from ? f.from_minute : r->to - HEAT_COLUMNS;
     if (r->from >= r->to) return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "--from is not before --to");
@@ -256,12 +255,33 @@ static wr_code look(const wr_args *a, const wr_pipeline_options *o, report *r, w
     return rc;
 }
 
+static wr_code acknowledge(const wr_args *a, const wr_pipeline_options *o, wr_err *err) {
+    char who[512];
+    int n = 0;
+    WR_AUTO char *path = wr_path_join(o->home, "ledger.db");
+    if (!path) return wr_nomem(err, "path", 256);
+    WR_TRY(wr_ledger_acknowledge(path, a->acknowledge, wr_pipeline_who(who), a->why, &n, err));
+    if (!n) {
+        wr_fail(err, WR_E_NOTFOUND, WR_RETRY_NO, "no open alarm has the id, table or kind '%s'", a->acknowledge);
+        return wr_err_cure(err, "weir ledger lists them");
+    }
+    printf("%d acknowledged\n", n);
+    return WR_OK;
+}
+
 int wr_cmd_ledger(const wr_args *a) {
     wr_err err = WR_ERR_INIT;
     wr_config *c;
-    if (a->json && a->prometheus) wr_fail(&err, WR_E_INVAL, WR_RETRY_NO, "--json or --prometheus, not both");
+    if (a->acknowledge && (a->json || a->prometheus || a->nwords || a->from || a->to || a->all)) wr_fail(&err, WR_E_INVAL, WR_RETRY_NO, "--acknowledge goes with --why and nothing else");
+    else if (a->why && !a->acknowledge) wr_fail(&err, WR_E_INVAL, WR_RETRY_NO, "--why goes with --acknowledge");
+    else if (a->json && a->prometheus) wr_fail(&err, WR_E_INVAL, WR_RETRY_NO, "--json or --prometheus, not both");
     if (err.code || wr_config_load(a->config, WR_NEED_NOTHING, &c, &err) != WR_OK) return wr_cli_fail(&err);
     const wr_pipeline_options *o = wr_config_options(c);
+    if (a->acknowledge) {
+        wr_code rc = acknowledge(a, o, &err);
+        wr_config_free(c);
+        return rc == WR_OK ? EXIT_FINE : wr_cli_fail(&err);
+    }
     report r = {.form = a->json ? FORM_JSON : a->prometheus ? FORM_PROMETHEUS : FORM_TEXT, .pipeline = o->name, .by_minute = a->nwords, .colour = wr_cli_colour(STDOUT_FILENO), .alarms = cJSON_CreateArray()};
     wr_ledger_totals totals = {0};
     int ret = EXIT_FINE;

@@ -9,6 +9,7 @@
 #include <wchar.h>
 
 #include "cli.h"
+#include "schedule.h"
 #include "weir/base/clock.h"
 #include "weir/base/mem.h"
 #include "weir/io.h"
@@ -97,7 +98,22 @@ static void print_place(const char *label, const cJSON *o) {
     putchar('\n');
 }
 
+#define SHOWN_TABLES 5
 #define SHOWN_DECISIONS 8 /* the newest; --json has all */
+
+static void print_compared(const cJSON *o) {
+    const cJSON *c = cJSON_GetObjectItemCaseSensitive(o, "compared"), *t;
+    if (c) {
+        printf("%-12s %s at %.19sZ", "compared", text(c, "verdict"), text(c, "at"));
+        if (cJSON_HasObjectItem(c, "error")) printf(": %s", text(c, "error"));
+        else printf(" (%s): %.0f equal, %.0f different, %.0f undecided, %.0f not compared", text(c, "level"), number(c, "equal"), number(c, "different"), number(c, "undecided"), number(c, "not_compared"));
+        int n = 0;
+        cJSON_ArrayForEach(t, cJSON_GetObjectItemCaseSensitive(c, "tables"))
+            if (n < SHOWN_TABLES) printf("%s%s", n++ ? ", " : "; differs: ", cJSON_GetStringValue(t));
+        putchar('\n');
+    }
+    if (cJSON_HasObjectItem(o, "compare_next")) printf("%-12s %.19sZ\n", "next compare", text(o, "compare_next"));
+}
 
 static void print_status(const cJSON *o, const wr_status_file *s) {
     const cJSON *q = cJSON_GetObjectItemCaseSensitive(o, "queue"), *e = cJSON_GetObjectItemCaseSensitive(o, "error"), *t;
@@ -109,6 +125,7 @@ static void print_status(const cJSON *o, const wr_status_file *s) {
     printf("%-12s %s, offsets %.0f to %.0f, %.0f committed\n", "queue", wr_cli_bytes(number(q, "bytes"), b), number(q, "first_offset"), number(q, "last_offset"), number(q, "committed_offset"));
     printf("%-12s %.1f s, %.0f transactions; %.0f anomalies\n", "lag", number(o, "lag_ms") / 1000, number(o, "lag_transactions"), number(o, "anomalies"));
     if (number(o, "ledger_alarms") > 0) printf("%-12s %.0f: changes do not add up; weir ledger tells which\n", "alarms", number(o, "ledger_alarms"));
+    print_compared(o);
     if (number(o, "dead_letters") > 0) printf("%-12s %.0f rows refused by rules: see _weir.dead_letter\n", "dead letters", number(o, "dead_letters"));
     const cJSON *src = cJSON_GetObjectItemCaseSensitive(o, "source"), *list = cJSON_GetObjectItemCaseSensitive(o, "decisions");
     if (number(src, "replaced_dates") > 0) printf("%-12s %.0f zero or partial dates since the start, replaced as types.zero_date says\n", "dates", number(src, "replaced_dates"));
@@ -126,6 +143,19 @@ static void print_status(const cJSON *o, const wr_status_file *s) {
         printf("%-10s %12.0f %8.0f %10s  %s\n", text(t, "state"), number(t, "rows"), number(t, "files"), wr_cli_bytes(number(t, "bytes"), b), text(t, "table"));
 }
 
+/* The last comparison's verdict, if there was one, and when the next one is due. */
+static void add_compared(cJSON *o, const wr_config *c) {
+    WR_AUTO_BUF wr_buf b = WR_BUF_INIT;
+    WR_AUTO char *path = wr_path_join(wr_config_options(c)->home, "compared.json");
+    wr_err ignored = WR_ERR_INIT;
+    const char *schedule = wr_config_compare_of(c)->schedule;
+    wr_schedule s;
+    char iso[32];
+    cJSON *v = path && wr_file_get(path, 1 << 20, &b, &ignored) == WR_OK && wr_buf_cstr(&b) ? cJSON_Parse((char *)b.p) : NULL;
+    if (v) cJSON_AddItemToObject(o, "compared", v);
+    if (schedule && wr_schedule_parse(schedule, &s, &ignored) == WR_OK) cJSON_AddStringToObject(o, "compare_next", wr_iso_time(wr_schedule_next(&s, wr_now_us()), iso));
+}
+
 int wr_cmd_status(const wr_args *a) {
     wr_err err = WR_ERR_INIT;
     wr_config *c;
@@ -141,6 +171,7 @@ int wr_cmd_status(const wr_args *a) {
     else {
         cJSON *o = cJSON_Parse(s.json);
         cJSON_AddBoolToObject(o, "running", s.running);
+        add_compared(o, c);
         if (a->json) {
             char *t = cJSON_PrintUnformatted(o);
             if (t) puts(t);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "schedule.h"
 #include "weir/base/clock.h"
 #include "weir/base/log.h"
 
@@ -109,7 +110,10 @@ int wr_cmd_sync(const wr_args *a) {
     pthread_mutex_init(&g.lock, NULL);
     pthread_cond_init(&g.wake, NULL);
     bool shown = pthread_create(&th, NULL, progress_main, &g) == 0;
-    wr_code rc = wr_pipeline_run(p, a->until_current ? WR_RUN_UNTIL_CURRENT : WR_RUN_FOREVER, &err);
+    wr_schedule_runner *schedule = NULL;
+    wr_code rc = a->until_current ? WR_OK : wr_schedule_start(c, a->config, p, &schedule, &err);
+    if (rc == WR_OK) rc = wr_pipeline_run(p, a->until_current ? WR_RUN_UNTIL_CURRENT : WR_RUN_FOREVER, &err);
+    wr_schedule_stop(schedule);
     if (shown) {
         pthread_mutex_lock(&g.lock);
         g.end = true;

@@ -9,6 +9,7 @@
 #include <yaml.h>
 
 #include "cli.h"
+#include "schedule.h"
 #include "weir/base/mem.h"
 #include "weir/io.h"
 
@@ -31,6 +32,10 @@ struct wr_config {
     wr_merge_rule *merge; int nmerge;
     wr_rule *rules; int nrules;
     wr_layout_rule *layout; int nlayout;
+    char *compare_schedule; uint64_t compare_level, compare_method, compare_hash;
+    char *budget; uint64_t max_readers;
+    char **compare_tables; int ncompare_tables;
+    wr_config_compare compare;
     char *functions, *mask_key_env, *functions_text, *mask_key;
     wr_s3_options s3;
     wr_rest_options rest;
@@ -64,6 +69,7 @@ static const key keys[] = {
     {"source.server_id", T_UINT, AT(server_id), "0-4294967295", "replica id; 0 = derived from the name"},
     {"source.max_threads_running", T_UINT, AT(max_threads_running), "0-100000", "reading of tables waits while the server has more statements under way; 0 = no limit"},
     {"source.max_replica_lag", T_DURATION, AT(max_replica_lag), NULL, "and while the server, itself a replica, is further behind; 0s = no limit"},
+    {"source.max_readers", T_UINT, AT(max_readers), "0-64", "statements that read tables at once, of loads and comparisons together; 0 = no limit"},
     {"merge", T_MERGE, AT(merge), NULL, "sharded tables into one"},
     {"transform.rules", T_RULES, AT(rules), NULL, "what SQL makes of rows on their way"},
     {"transform.functions", T_TEXT, AT(functions), NULL, "file of CREATE FUNCTION statements for them"},
@@ -77,6 +83,11 @@ static const key keys[] = {
     {"snapshot.rows_per_second", T_UINT, AT(rows_per_second), "0-1000000000", "0 = no limit"},
     {"snapshot.parallel", T_UINT, AT(parallel), "1-64", "connections that read at once"},
     {"queue.bytes", T_BYTES, AT(queue_bytes), NULL, "disk the queue may use before capture waits"},
+    {"compare.schedule", T_TEXT, AT(compare_schedule), NULL, "when a sync compares by itself: daily at 03:00 (UTC), every 6h"},
+    {"compare.level", T_ENUM, AT(compare_level), "content|keys|counts|structure", "what of it"},
+    {"compare.method", T_ENUM, AT(compare_method), "rows|pushed", "how"},
+    {"compare.hash", T_ENUM, AT(compare_hash), "fast|md5", "with which hash"},
+    {"compare.tables", T_LIST, AT(compare_tables), NULL, "which lake tables; none: all"},
     {"lake.catalog", T_ENUM, AT(catalog), "sqlite|rest", "where tables are registered"},
     {"lake.warehouse", T_TEXT, AT(warehouse), NULL, "folder or s3://bucket/prefix of the tables' files"},
     {"lake.rest.uri", T_TEXT, AT(rest_uri), NULL, "address of the REST catalog, without /v1"},
@@ -391,6 +402,7 @@ static wr_code unknown(reader *r, const yaml_node_t *n, const char *path) {
 
 static wr_code take(reader *r, yaml_node_t *n, const key *k) {
     void *at = (char *)r->c + k->at;
+    if (k->type == T_LIST && k->at == AT(compare_tables)) return list_of(r, n, k->path, &r->c->compare_tables, &r->c->ncompare_tables);
     if (k->type == T_LIST) return k->at == AT(capture) ? list_of(r, n, k->path, &r->c->capture, &r->c->ncapture) : list_of(r, n, k->path, &r->c->exclude, &r->c->nexclude);
     if (k->type == T_MERGE) return merge_of(r, n);
     if (k->type == T_RULES) return rules_of(r, n);
@@ -612,6 +624,19 @@ static wr_code assemble_lake(wr_config *c, wr_err *err) {
     return WR_OK;
 }
 
+static wr_code assemble_compare(wr_config *c, wr_err *err) {
+    wr_schedule s;
+    if (c->ncompare_tables > WR_WORDS_MAX) {
+        wr_fail(err, WR_E_CONFIG, WR_RETRY_NO, "%s: compare.tables has %d expressions, %d are possible", c->path, c->ncompare_tables, WR_WORDS_MAX);
+        return wr_err_cure(err, "an expression may name several: 'shop\\.(orders|items)'");
+    }
+    if (c->compare_schedule && wr_schedule_parse(c->compare_schedule, &s, err) != WR_OK) return wr_err_in(err, "%s: compare.schedule", c->path);
+    c->compare = (wr_config_compare){c->compare_schedule, (int)c->compare_level, (int)c->compare_method, (int)c->compare_hash, (const char *const *)c->compare_tables, c->ncompare_tables};
+    return WR_OK;
+}
+
+const wr_config_compare *wr_config_compare_of(const wr_config *c) { return &c->compare; }
+
 static wr_code assemble(wr_config *c, wr_err *err) {
     if (!c->name || !*c->name) return wr_fail(err, WR_E_CONFIG, WR_RETRY_NO, "%s: name is missing", c->path);
     if (!c->home && !(c->home = wr_asprintf("%s.weir", c->name))) return wr_nomem(err, "home", 64);
@@ -626,6 +651,7 @@ static wr_code assemble(wr_config *c, wr_err *err) {
     }
     WR_TRY(parse_url(c, err));
     WR_TRY(absolute(c, &c->home, err));
+    if (!(c->budget = wr_path_join(c->home, "budget"))) return wr_nomem(err, "path", 256);
     if (c->warehouse && !is_uri(c->warehouse)) WR_TRY(absolute(c, &c->warehouse, err));
     WR_TRY(absolute(c, &c->tls_ca, err));
     WR_TRY(absolute(c, &c->functions, err));
@@ -639,8 +665,9 @@ static wr_code assemble(wr_config *c, wr_err *err) {
         .commit_bytes = c->commit_bytes, .cache_bytes = c->cache_bytes, .queue = {.max_bytes = c->queue_bytes},
         .source = {.host = c->host, .user = c->user, .port = c->port, .tls = (wr_tls)c->tls, .tls_ca = c->tls_ca, .capture = (const char *const *)c->capture, .ncapture = c->ncapture,
                    .exclude = (const char *const *)c->exclude, .nexclude = c->nexclude, .zero_date = (wr_zero_date)c->zero_date, .time_as = (wr_time_as)c->time_as,
-                   .server_id = (uint32_t)c->server_id, .pipeline_name = c->name, .snapshot_rows_per_second = c->rows_per_second, .max_threads_running = (int)c->max_threads_running, .max_replica_lag_s = (int)((c->max_replica_lag + 999999) / 1000000)},
+                   .server_id = (uint32_t)c->server_id, .pipeline_name = c->name, .snapshot_rows_per_second = c->rows_per_second, .max_readers = (int)c->max_readers, .budget_path = c->budget, .max_threads_running = (int)c->max_threads_running, .max_replica_lag_s = (int)((c->max_replica_lag + 999999) / 1000000)},
     };
+    WR_TRY(assemble_compare(c, err));
     return assemble_lake(c, err);
 }
 
@@ -701,10 +728,11 @@ void wr_config_free(wr_config *c) {
         wr_free(secrets[i]->value);
     }
     char **texts[] = {&c->s3_endpoint, &c->s3_region, &c->s3_ca, &c->rest_uri, &c->rest_warehouse, &c->rest_server, &c->rest_scope, &c->rest_ca,
-                      &c->path, &c->dir, &c->name, &c->home, &c->url, &c->tls_ca, &c->warehouse, &c->user, &c->host, &c->functions, &c->mask_key_env, &c->functions_text};
+                      &c->path, &c->dir, &c->name, &c->home, &c->url, &c->tls_ca, &c->warehouse, &c->user, &c->host, &c->functions, &c->compare_schedule, &c->budget, &c->mask_key_env, &c->functions_text};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) wr_free(*texts[i]);
     free_list(c->capture, c->ncapture);
     free_list(c->exclude, c->nexclude);
+    free_list(c->compare_tables, c->ncompare_tables);
     for (int i = 0; i < c->nmerge; i++) wr_free((char *)c->merge[i].from), wr_free((char *)c->merge[i].to);
     wr_free(c->merge);
     for (int i = 0; i < c->nrules; i++) {

@@ -13,12 +13,12 @@
 
 typedef enum flag_bit { F_CONFIG = 1, F_JSON = 2, F_UNTIL = 4, F_TIMEOUT = 8, F_VERBOSE = 16, F_CSV = 32, F_ALL = 64, F_ORPHANS = 128, F_OLDER = 256, F_DELETE = 512,
                F_METHOD = 1 << 10, F_LEVEL = 1 << 11, F_HTML = 1 << 12, F_KEYS = 1 << 13, F_SAMPLE = 1 << 14, F_SEED = 1 << 15, F_LAST = 1 << 16, F_TIME = 1 << 17, F_RATE = 1 << 18, F_THREADS = 1 << 19, F_LAG = 1 << 20,
-               F_FROM = 1 << 21, F_TO = 1 << 22, F_PROMETHEUS = 1 << 23, F_RESUME = 1 << 24, F_APPLY = 1 << 25, F_RELOAD = 1 << 26, F_WHY = 1 << 27, F_PARALLEL = 1 << 28 } flag_bit;
+               F_FROM = 1 << 21, F_TO = 1 << 22, F_PROMETHEUS = 1 << 23, F_RESUME = 1 << 24, F_APPLY = 1 << 25, F_RELOAD = 1 << 26, F_WHY = 1 << 27, F_PARALLEL = 1 << 28, F_HASH = 1 << 29, F_COLUMNS = 1 << 30, F_ACKNOWLEDGE = 1ll << 31, F_ALARM = 1ll << 32 } flag_bit;
 
 typedef struct command {
     const char *name, *args, *what, *example;
     int (*run)(const wr_args *a);
-    unsigned flags;
+    uint64_t flags;
     int min_words, max_words;
 } command;
 
@@ -29,10 +29,10 @@ static const command commands[] = {
     {"status", "-c FILE [--json]", "state, positions, lag and last error", "weir status -c shop.yaml", wr_cmd_status, F_CONFIG | F_JSON, 0, 0},
     {"tables", "-c FILE [TABLE] [--json]", "lake tables and their health", "weir tables -c shop.yaml shop.orders", wr_cmd_tables, F_CONFIG | F_JSON, 0, 1},
     {"sql", "-c FILE [--json | --csv] 'SELECT ...'", "read the lake tables through DuckDB", "weir sql -c shop.yaml 'select count(*) from shop.orders'", wr_cmd_sql, F_CONFIG | F_JSON | F_CSV, 1, 1},
-    {"ledger", "-c FILE [TABLE] [--from TIME] [--to TIME] [--json | --prometheus]", "how many changes were captured, queued, consumed and read back from the lake, and what did not fit", "weir ledger -c shop.yaml\n  weir ledger -c shop.yaml shop.orders --from 2h",
-     wr_cmd_ledger, F_CONFIG | F_JSON | F_FROM | F_TO | F_PROMETHEUS, 0, 1},
-    {"compare", "-c FILE [TABLE ...] [--level structure|counts|content] [--method rows|pushed] [--json] [--html FILE]", "find out whether source and lake are equal, row by row, while both go on",
-     "weir compare -c shop.yaml\n  weir compare -c shop.yaml 'shop\\.order.*' --html report.html", wr_cmd_compare, F_CONFIG | F_JSON | F_METHOD | F_LEVEL | F_HTML | F_KEYS | F_SAMPLE | F_SEED | F_LAST | F_TIME | F_RATE | F_THREADS | F_LAG | F_RESUME | F_PARALLEL, 0, 8},
+    {"ledger", "-c FILE [TABLE] [--from TIME] [--to TIME] [--all] [--json | --prometheus]  or  -c FILE --acknowledge ALARM [--why TEXT]", "how many changes were captured, queued, consumed and read back from the lake, and what did not fit", "weir ledger -c shop.yaml\n  weir ledger -c shop.yaml shop.orders --from 2h\n  weir ledger -c shop.yaml --acknowledge 3f2a91c0 --why 'the disk was replaced, table read again'",
+     wr_cmd_ledger, F_CONFIG | F_JSON | F_FROM | F_TO | F_PROMETHEUS | F_ALL | F_ACKNOWLEDGE | F_WHY, 0, 1},
+    {"compare", "-c FILE [TABLE ...] [--level structure|counts|keys|content] [--method rows|pushed] [--hash fast|md5] [--json] [--html FILE]", "find out whether source and lake are equal, row by row, while both go on",
+     "weir compare -c shop.yaml\n  weir compare -c shop.yaml 'shop\\.order.*' --html report.html", wr_cmd_compare, F_CONFIG | F_JSON | F_METHOD | F_LEVEL | F_HTML | F_KEYS | F_SAMPLE | F_SEED | F_LAST | F_TIME | F_RATE | F_THREADS | F_LAG | F_RESUME | F_PARALLEL | F_HASH | F_COLUMNS | F_FROM | F_TO | F_ALARM, 0, 8},
     {"repair", "-c FILE [REPORT] [--apply] [--why TEXT] [--json]  or  -c FILE --reload TABLE ... [--apply] [--why TEXT]", "put right in the lake what a comparison found, or read whole tables again, while the sync goes on", "weir repair -c shop.yaml\n  weir repair -c shop.yaml --apply --why 'ticket 4711'\n  weir repair -c shop.yaml --reload shop.orders --apply",
      wr_cmd_repair, F_CONFIG | F_JSON | F_APPLY | F_RELOAD | F_WHY | F_TIMEOUT, 0, 8},
     {"optimize", "-c FILE [TABLE ...] [--all] [--json]  or  -c FILE --orphans [--older-than AGE] [--delete] [--json]", "do by hand what a sync does for its tables: few files, few old snapshots", "weir optimize -c shop.yaml shop.orders\n  weir optimize -c shop.yaml --orphans --older-than 7d",
@@ -49,7 +49,7 @@ static const flag flags[] = {
     {"--until", F_UNTIL, true, "current: end once everything committed at the start is visible"},
     {"--timeout", F_TIMEOUT, true, "seconds to wait"},
     {"--verbose", F_VERBOSE, false, "say more"},
-    {"--all", F_ALL, false, "also files that are not due: all below full size or with a deleted row"},
+    {"--all", F_ALL, false, "ledger: also alarms that were acknowledged; optimize: also files that are not due, all below full size or with a deleted row"},
     {"--orphans", F_ORPHANS, false, "list files in the tables' folders that nothing names"},
     {"--older-than", F_OLDER, true, "only those last changed so long ago (3d; h, m, s)"},
     {"--delete", F_DELETE, false, "remove them"},
@@ -58,19 +58,23 @@ static const flag flags[] = {
     {"--apply", F_APPLY, false, "do it; without this it is only told"},
     {"--reload", F_RELOAD, false, "read these tables again as a whole"},
     {"--why", F_WHY, true, "a reason for the record"},
+    {"--acknowledge", F_ACKNOWLEDGE, true, "an alarm by its id, all of a table or of a kind, or all: they were looked into"},
     {"--prometheus", F_PROMETHEUS, false, "print metrics for Prometheus"},
-    {"--level", F_LEVEL, true, "structure: definitions only; counts; content: all (default)"},
+    {"--level", F_LEVEL, true, "structure: definitions only; counts; keys; content: all (default)"},
     {"--method", F_METHOD, true, "rows: they are read (default); pushed: the server sums them up, and only where that differs they are read"},
+    {"--hash", F_HASH, true, "fast: XXH3, or CRC32 by the server (default); md5: MD5 in both"},
     {"--html", F_HTML, true, "also a report for browsers, in this file"},
     {"--keys-only", F_KEYS, false, "show keys, not rows"},
+    {"--columns", F_COLUMNS, true, "compare only these columns (a,b,c) and the key"},
     {"--sample", F_SAMPLE, true, "compare this share of the keys (5%)"},
     {"--seed", F_SEED, true, "the same sample again"},
-    {"--last", F_LAST, true, "only rows not older than this (7d; h, m, s), by:"},
-    {"--time-column", F_TIME, true, "the column that says how old a row is"},
+    {"--last", F_LAST, true, "only rows not older than this (7d; h, m, s)"},
+    {"--time-column", F_TIME, true, "the column that says how old a row is, for --last, or --from and --to"},
     {"--rows-per-second", F_RATE, true, "read the source no faster"},
     {"--max-threads-running", F_THREADS, true, "wait while the source is busier than this"},
     {"--parallel", F_PARALLEL, true, "so many tables side by side (1)"},
     {"--resume", F_RESUME, false, "go on with a comparison that was interrupted: not what it found equal"},
+    {"--alarm", F_ALARM, false, "tables that differ become alarms of the ledger, and so does a failure: for who runs unattended"},
     {"--max-replica-lag", F_LAG, true, "wait while the source, itself a replica, is so many seconds behind"},
 };
 #define NFLAGS ((int)(sizeof flags / sizeof *flags))
@@ -148,14 +152,18 @@ static int parse(const command *c, int argc, char **argv, wr_args *a) {
         case F_APPLY: a->apply = true; break;
         case F_RELOAD: a->reload = true; break;
         case F_WHY: a->why = v; break;
+        case F_ACKNOWLEDGE: a->acknowledge = v; break;
         case F_PROMETHEUS: a->prometheus = true; break;
         case F_FROM: a->from = v; break;
         case F_TO: a->to = v; break;
         case F_DELETE: a->remove = true; break;
         case F_METHOD: a->method = v; break;
+        case F_HASH: a->hash = v; break;
         case F_LEVEL: a->level = v; break;
         case F_HTML: a->html = v; break;
+        case F_COLUMNS: a->columns = v; break;
         case F_KEYS: a->keys_only = true; break;
+        case F_ALARM: a->alarm = true; break;
         case F_RESUME: a->resume = true; break;
         case F_TIME: a->time_column = v; break;
         case F_SEED: a->has_seed = true; /* fall through */

@@ -2,9 +2,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cli.h"
+#include "weir/base/clock.h"
 
 int wr_cli_fail(const wr_err *err) {
     bool c = wr_cli_colour(2);
@@ -55,6 +57,18 @@ int64_t wr_cli_age(const char *text) {
     for (size_t i = 0; i < sizeof units / sizeof *units; i++)
         if (*end == units[i].unit && !end[1] && n <= 36500) return (int64_t)(n * (double)units[i].seconds * 1e6);
     return -1;
+}
+
+wr_code wr_cli_minute(const char *flag, const char *text, int64_t *ret, wr_err *err) {
+    int64_t ago = wr_cli_age(text);
+    if (ago >= 0) return *ret = (wr_now_us() - ago) / 60000000, WR_OK;
+    struct tm tm = {0};
+    int n = 0, y, mo, d, h = 0, mi = 0;
+    bool ok = (sscanf(text, "%4d-%2d-%2d%n", &y, &mo, &d, &n) == 3 && !text[n]) || (sscanf(text, "%4d-%2d-%2d%*1[T ]%2d:%2d%n", &y, &mo, &d, &h, &mi, &n) == 5 && (!text[n] || !strcmp(text + n, "Z")));
+    if (!ok || mo < 1 || mo > 12 || d < 1 || d > 31 || h > 23 || mi > 59) return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "%s takes a time like 2026-11-30T14:05 (UTC) or an age like 2h, not '%s'", flag, text);
+    tm.tm_year = y - 1900, tm.tm_mon = mo - 1, tm.tm_mday = d, tm.tm_hour = h, tm.tm_min = mi;
+    *ret = (int64_t)timegm(&tm) / 60;
+    return WR_OK;
 }
 
 char *wr_cli_bytes(double b, char buf[32]) {

@@ -201,9 +201,11 @@ static void json_table(FILE *out, const wr_compare_report *r, const wr_table_rep
     json_member(out, "reason", t->reason);
     json_member(out, "method", t->method);
     json_member(out, "method_why", t->method_why);
+    json_member(out, "hash", t->hash);
     t->snapshot >= 0 ? fprintf(out, ",\"snapshot\":\"%" PRId64 "\"", t->snapshot) : fprintf(out, ",\"snapshot\":null");
     fprintf(out, ",\"offset\":%" PRIu64, t->offset);
     json_member(out, "position", t->position[0] ? t->position : NULL);
+    if (t->rows_kept) fprintf(out, ",\"rows_kept\":%" PRIu64, t->rows_kept);
     fprintf(out, ",\"ms\":%" PRId64 ",\"findings\":[", t->ms);
     for (int i = 0; i < t->nfindings; i++) {
         const wr_finding_of_table *f = &t->findings[i];

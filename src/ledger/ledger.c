@@ -259,14 +259,18 @@ wr_code wr_ledger_name(wr_ledger *l, uint32_t table, const char *db, const char 
 }
 
 /* ------------------------------------------------------------------ alarms. db_lock held */
+static wr_code count_alarms(wr_ledger *l, wr_err *err) {
+    int64_t n;
+    WR_TRY(wr_ledger_store_number(l->db, "SELECT count(*) FROM alarm WHERE acknowledged_us IS NULL", &n, err));
+    __atomic_store_n(&l->alarms, (uint64_t)n, __ATOMIC_RELAXED);
+    return WR_OK;
+}
+
 static wr_code raise(wr_ledger *l, const char *hop, const char *subject, int64_t minute, const char *text, wr_err *err) {
     int64_t now = wr_now_us();
     wr_log(WR_LOG_ERROR, "ledger: %s: %s: %s", hop, subject, text);
     WR_TRY(wr_ledger_store_run(l->db, LQ_ALARM, (int64_t[]){minute, now, now}, 3, (const char *[]){hop, subject, text}, 3, err));
-    int64_t n;
-    WR_TRY(wr_ledger_store_number(l->db, "SELECT count(*) FROM alarm", &n, err));
-    __atomic_store_n(&l->alarms, (uint64_t)n, __ATOMIC_RELAXED);
-    return WR_OK;
+    return count_alarms(l, err);
 }
 
 wr_code wr_ledger_raise(wr_ledger *l, const char *hop, const char *subject, int64_t minute, const char *text, wr_err *err) {
@@ -430,9 +434,10 @@ wr_code wr_ledger_tick(wr_ledger *l, bool last, wr_err *err) {
         pthread_mutex_unlock(&l->db_lock);
         WR_TRY(rc);
     }
-    if (!any && committed <= l->forgotten && l->aged_us) return WR_OK;
     pthread_mutex_lock(&l->db_lock);
-    wr_code rc = wr_ledger_store_begin(l->db, err);
+    wr_code rc = count_alarms(l, err); /* other processes raise and acknowledge some */
+    if (rc != WR_OK || (!any && committed <= l->forgotten && l->aged_us)) return pthread_mutex_unlock(&l->db_lock), rc;
+    rc = wr_ledger_store_begin(l->db, err);
     if (rc == WR_OK) rc = wr_ledger_store_end(l->db, write_all(l, list, d, n, committed, err), err);
     if (rc == WR_OK) l->forgotten = committed;
     pthread_mutex_unlock(&l->db_lock);
@@ -635,9 +640,7 @@ static wr_code restore(wr_ledger *l, uint64_t committed, uint64_t queue_last, wr
     }
     WR_TRY(wr_ledger_store_each(l->db, "SELECT first, point, table_id, op, minute, rows, sum, delay_ms, delay_ms_max FROM epoch_row", NULL, 0, restore_row, l, err));
     WR_TRY(wr_ledger_store_each(l->db, "SELECT first, point, table_id, op, minute, rows, sum, delay_ms, delay_ms_max FROM commit_row WHERE point = 2", NULL, 0, restore_row, l, err));
-    int64_t alarms;
-    WR_TRY(wr_ledger_store_number(l->db, "SELECT count(*) FROM alarm", &alarms, err));
-    l->alarms = (uint64_t)alarms;
+    WR_TRY(count_alarms(l, err));
     bool gap = (uint64_t)noted < committed; /* the machine lost its power between a commit and what was written here */
     for (size_t i = 0; gap && i < l->n; i++) l->epochs[i]->unknown |= l->epochs[i]->first <= committed;
     return gap ? note_gap(l, "the last entries of the ledger were lost", (uint64_t)noted + 1, committed, err) : WR_OK;

@@ -10,7 +10,7 @@
 #include "weir/base/mem.h"
 
 #define APPLICATION_ID 0x5765694c /* "WeiL" */
-#define VERSION 1
+#define VERSION 2
 #define BUSY_TIMEOUT_MS 10000
 #define COLUMNS_MAX 24
 
@@ -28,7 +28,12 @@ static const char schema[] =
     "CREATE TABLE receipt_file (id INTEGER NOT NULL, seq INTEGER NOT NULL, rows INTEGER NOT NULL, at INTEGER NOT NULL, bytes INTEGER NOT NULL, path TEXT NOT NULL, referenced TEXT, PRIMARY KEY (id, seq)) WITHOUT ROWID;"
     "CREATE TABLE receipt_row (id INTEGER NOT NULL, " CELL_COLUMNS ", PRIMARY KEY (id, table_id, op, minute)) WITHOUT ROWID;"
     "CREATE TABLE minute (point INTEGER NOT NULL, " CELL_COLUMNS ", span INTEGER NOT NULL DEFAULT 1, PRIMARY KEY (table_id, minute, span, op, point)) WITHOUT ROWID;"
-    "CREATE TABLE alarm (minute INTEGER NOT NULL, first_us INTEGER NOT NULL, last_us INTEGER NOT NULL, hop TEXT NOT NULL, subject TEXT NOT NULL, text TEXT NOT NULL, PRIMARY KEY (hop, subject, minute)) WITHOUT ROWID;";
+    "CREATE TABLE alarm (minute INTEGER NOT NULL, first_us INTEGER NOT NULL, last_us INTEGER NOT NULL, hop TEXT NOT NULL, subject TEXT NOT NULL, text TEXT NOT NULL, acknowledged_us INTEGER, acknowledged_by TEXT, why TEXT, PRIMARY KEY (hop, subject, minute)) WITHOUT ROWID;";
+
+/* Statements that bring a file of an earlier version to the next one. */
+static const char *const migrations[VERSION] = {
+    [1] = "ALTER TABLE alarm ADD COLUMN acknowledged_us INTEGER; ALTER TABLE alarm ADD COLUMN acknowledged_by TEXT; ALTER TABLE alarm ADD COLUMN why TEXT",
+};
 
 #define ADD_MINUTE \
     " ON CONFLICT (table_id, minute, span, op, point) DO UPDATE SET rows = rows + excluded.rows, sum = sum + excluded.sum, delay_ms = delay_ms + excluded.delay_ms, delay_ms_max = max(delay_ms_max, excluded.delay_ms_max)"
@@ -61,7 +66,8 @@ static const char *const sql_of[LQ_COUNT] = {
     [LQ_RECEIPT_FILES_GONE] = "DELETE FROM receipt_file WHERE id = ?1",
     [LQ_RECEIPT_GONE] = "DELETE FROM receipt WHERE id = ?1",
     [LQ_ALARM] = "INSERT INTO alarm (minute, first_us, last_us, hop, subject, text) VALUES (?1, ?2, ?3, ?4, ?5, ?6)"
-                 " ON CONFLICT (hop, subject, minute) DO UPDATE SET last_us = excluded.last_us, text = excluded.text",
+                 " ON CONFLICT (hop, subject, minute) DO UPDATE SET last_us = excluded.last_us, text = excluded.text, acknowledged_us = NULL, acknowledged_by = NULL, why = NULL",
+    [LQ_ACKNOWLEDGE] = "UPDATE alarm SET acknowledged_us = ?1, acknowledged_by = ?3, why = ?4 WHERE minute = ?2 AND hop = ?5 AND subject = ?6",
     [LQ_AGE] = "INSERT INTO minute (point, " CELL ", span) SELECT point, table_id, op, minute / ?1 * ?1, rows, sum, delay_ms, delay_ms_max, ?1 FROM minute WHERE span < ?1 AND minute < ?2" ADD_MINUTE,
     [LQ_AGED] = "DELETE FROM minute WHERE span < ?1 AND minute < ?2",
     [LQ_RESET_1] = "DELETE FROM epoch",
@@ -107,9 +113,11 @@ static wr_code set_up(wr_ledger_store *s, wr_err *err) {
     int64_t version;
     WR_TRY(check_ours(s, &version, err));
     WR_TRY(exec(s, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA trusted_schema = OFF", err));
-    if (version) return WR_OK;
+    if (version == VERSION) return WR_OK;
     WR_TRY(wr_ledger_store_begin(s, err));
-    wr_code rc = exec(s, schema, err);
+    wr_code rc = check_ours(s, &version, err); /* another process may have been quicker */
+    if (rc == WR_OK && !version) rc = exec(s, schema, err);
+    for (int64_t v = version; rc == WR_OK && v && v < VERSION; v++) rc = exec(s, migrations[v], err);
     char stamp[96];
     snprintf(stamp, sizeof stamp, "PRAGMA application_id = %d; PRAGMA user_version = %d", APPLICATION_ID, VERSION);
     if (rc == WR_OK) rc = exec(s, stamp, err);

@@ -31,6 +31,7 @@ typedef enum wr_ledger_sql {
     LQ_RECEIPT_ROW,  /* id, cell... */
     LQ_RECEIPT_MINUTES, LQ_RECEIPT_ROWS_GONE, LQ_RECEIPT_FILES_GONE, LQ_RECEIPT_GONE, /* id */
     LQ_ALARM,        /* minute, first, last; hop, subject, text */
+    LQ_ACKNOWLEDGE,  /* now, minute; by, why, hop, subject */
     LQ_AGE, LQ_AGED, /* span, minute: older ones of shorter spans become lines of this span */
     LQ_RESET_1, LQ_RESET_2, LQ_RESET_3, LQ_RESET_4, LQ_RESET_5, LQ_RESET_6, LQ_RESET_7,
     LQ_COUNT,

@@ -51,7 +51,10 @@ static wr_code take_row(void *ctx, const wr_ledger_row *r, wr_err *err) { /* tab
 
 static wr_code take_alarm(void *ctx, const wr_ledger_row *r, wr_err *err) {
     view *v = ctx;
-    wr_ledger_alarm a = {.minute = r->v[0], .first_us = r->v[1], .last_us = r->v[2], .hop = r->t[3], .table = r->t[4], .text = r->t[5]};
+    char id[WR_ALARM_ID];
+    wr_ledger_alarm a = {.id = id, .minute = r->v[0], .first_us = r->v[1], .last_us = r->v[2], .hop = r->t[3], .table = r->t[4], .text = r->t[5], .acknowledged_us = r->v[6], .by = r->t[7], .why = r->t[8]};
+    if (a.acknowledged_us && !v->f->acknowledged) return WR_OK;
+    wr_ledger_alarm_id(a.hop, a.table, a.minute, id);
     return v->look->alarm(v->look->ctx, &a, err);
 }
 
@@ -61,13 +64,14 @@ static const char lines[] =
     " (SELECT point, span, " COLUMNS " FROM minute UNION ALL SELECT point, 1, " COLUMNS " FROM epoch_row UNION ALL SELECT point, 1, " COLUMNS " FROM commit_row) r"
     " LEFT JOIN name n ON n.table_id = r.table_id WHERE r.minute + r.span > ?1 AND r.minute < ?2"
     " GROUP BY r.table_id, r.minute, r.span, r.op, r.point ORDER BY n.db, n.name, r.table_id, r.minute, r.span";
-static const char alarms[] = "SELECT minute, first_us, last_us, hop, subject, text FROM alarm WHERE minute >= ?1 AND minute < ?2 ORDER BY first_us, hop, subject";
+#define ALARMS(columns) "SELECT minute, first_us, last_us, hop, subject, text, " columns " FROM alarm WHERE minute >= ?1 AND minute < ?2 ORDER BY first_us, hop, subject"
 
 static wr_code look_at(wr_ledger_store *db, view *v, wr_ledger_totals *ret, wr_err *err) {
-    int64_t range[2] = {v->f->from_minute, v->f->to_minute ? v->f->to_minute : INT64_MAX}, pending, unread;
+    int64_t range[2] = {v->f->from_minute, v->f->to_minute ? v->f->to_minute : INT64_MAX}, pending, unread, version;
+    WR_TRY(wr_ledger_store_number(db, "PRAGMA user_version", &version, err)); /* no process has opened it for writing since 1 */
     WR_TRY(wr_ledger_store_each(db, lines, range, 2, take_row, v, err));
     WR_TRY(give_line(v, err));
-    WR_TRY(wr_ledger_store_each(db, alarms, range, 2, take_alarm, v, err));
+    WR_TRY(wr_ledger_store_each(db, version > 1 ? ALARMS("acknowledged_us, acknowledged_by, why") : ALARMS("NULL, NULL, NULL"), range, 2, take_alarm, v, err));
     WR_TRY(wr_ledger_store_number(db, "SELECT coalesce(sum(rows), 0) FROM receipt_row", &pending, err));
     WR_TRY(wr_ledger_store_number(db, "SELECT value FROM meta WHERE key = 'unread'", &unread, err));
     *ret = (wr_ledger_totals){.pending = (uint64_t)pending, .unread = (uint64_t)unread};

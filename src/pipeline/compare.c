@@ -24,7 +24,7 @@
 #define BEGIN_TRIES 50
 #define MEMORY (UINT64_C(96) << 20) /* of all tables of a round, one table more or less */
 #define TABLE_MEMORY 32768
-#define ROUND_ROWS 20000000 /* 1.3 GB of disk, and what an interrupted comparison does again at most, one table more or less */
+#define ROUND_ROWS 20000000 /* 1.3 GB of disk, one table more or less */
 #define DEAD_LETTER_NS "_weir"
 
 /* ------------------------------------------------------------------ clearing */
@@ -35,7 +35,8 @@ static void member_free(side_member *m) {
     wr_transform_free(m->transform);
     for (uint64_t i = 0; i < m->ncursors; i++) wr_free(m->cursors[i]);
     wr_free(m->cursors), wr_free(m->db), wr_free(m->name), wr_free(m->def);
-    wr_pos_clear(&m->read_at);
+    wr_pos_clear(&m->read_at), wr_pos_clear(&m->kept_from);
+    wr_kept_close(m->kept);
     wr_snap_close(m->snap);
     wr_buf_free(&m->waiting);
     wr_free(m->seqs), wr_free(m->ends);
@@ -56,6 +57,7 @@ static void table_free(side_table *t) {
     for (int i = 0; i < t->nmembers; i++) member_free(t->members[i]);
     wr_schema_unref(t->common);
     wr_buf_free(&t->row), wr_buf_free(&t->key_row);
+    wr_md5_free(t->md5);
     wr_free(t->members), wr_free(t->columns), wr_free(t->key), wr_free(t->vals), wr_free(t->images_path), wr_free(t->ns), wr_free(t->name);
     wr_free(t);
 }
@@ -256,6 +258,7 @@ static wr_code open_table(round *r, side_table *t, const wr_table_health *health
     if (t->again) return WR_OK;
     WR_TRY(wr_side_shape(r, t, err));
     if (t->report->verdict || !t->common || r->what->level == WR_COMPARE_STRUCTURE) return t->report->method = "structure", WR_OK;
+    if (r->what->hash == WR_COMPARE_MD5 && r->what->level == WR_COMPARE_CONTENT) WR_TRY(wr_md5_new(&t->md5, err));
     t->lake_rows = r->what->level == WR_COMPARE_COUNTS ? health[t->lake].rows : 0;
     WR_TRY(wr_side_sums_open(r, t, err));
     return t->summed || t->again ? WR_OK : wr_side_rows_open(r, t, 2 * health[t->lake].rows, err);
@@ -396,8 +399,18 @@ static wr_code is_doubtful(round *r, const side_table *t, bool *ret, wr_err *err
     return !*ret || wr_map_put(r->doubted, wr_slice_str(full), r) ? WR_OK : wr_nomem(err, "tables", 64);
 }
 
+/* Decided or not: what was read of it is not needed any more. */
+static wr_code forget_kept(round *r, const side_table *t, wr_err *err) {
+    for (int i = 0; i < t->nmembers; i++) {
+        WR_TRY(wr_kept_remove(t->members[i]->kept, err));
+        r->at_once |= t->again && t->members[i]->kept_any; /* what was read long ago cannot be brought up to date: once more, from the beginning */
+    }
+    return WR_OK;
+}
+
 static wr_code settle_table(round *r, side_table *t, wr_err *err) {
     wr_table_report *rep = t->report;
+    WR_TRY(forget_kept(r, t, err));
     if (t->again) return wr_table_report_forget(rep), WR_OK;
     if (t->summed) WR_TRY(wr_side_sum_settle(r, t, err));
     else if (t->sieve) WR_TRY(wr_side_settle(r, t, err));
@@ -477,6 +490,7 @@ static wr_code rounds(round *r, wr_err *err) {
             continue;
         }
         bool soon = rc != WR_OK && err->retry == WR_RETRY_SOON;
+        r->use_kept |= rc != WR_OK;
         if ((rc != WR_OK && !soon) || (rc == WR_OK && !any_open(r->report))) return rc;
         /* Without a sync nothing will move any more but what the source does. */
         if (wr_mono_us() > until || (rc == WR_OK && !wr_status_running(r->o->home))) return rc;
@@ -514,6 +528,7 @@ static wr_code open_all(round *r, const char *replica, const char *xa, wr_err *e
     WR_TRY(wr_state_schema_load(r->state, INT64_MAX, note_id, r, err));
     WR_TRY(wr_source_open(&so, &r->source, err));
     WR_TRY(check_identity(r, err));
+    if (r->what->hash == WR_COMPARE_MD5 && r->what->method == WR_COMPARE_PUSHED && r->what->level == WR_COMPARE_CONTENT) WR_TRY(wr_source_check_md5(r->source, err));
     WR_TRY(wr_engine_open(NULL, &r->engine, err));
     WR_TRY(wr_pipeline_store(r->o, &r->store, err));
     return r->o->transform.nrules ? wr_rules_new(r->engine, &r->o->transform, &r->rules, err) : WR_OK;
@@ -521,13 +536,14 @@ static wr_code open_all(round *r, const char *replica, const char *xa, wr_err *e
 
 wr_code wr_pipeline_compare(const wr_pipeline_options *o, const wr_compare *what, wr_compare_report *ret, wr_err *err) {
     static const char *const levels[] = {"content", "counts", "structure"};
-    wr_compare_report rep = {.pipeline = o->name, .level = levels[what->level], .began_us = wr_now_us(), .sample = what->sample, .seed = what->seed};
-    round r = {.o = o, .what = what, .report = &rep, .lock = PTHREAD_MUTEX_INITIALIZER};
+    wr_compare_report rep = {.pipeline = o->name, .level = what->columns && !what->ncolumns ? "keys" : levels[what->level], .began_us = wr_now_us(), .sample = what->sample, .seed = what->seed};
+    round r = {.o = o, .what = what, .report = &rep, .use_kept = what->resume, .lock = PTHREAD_MUTEX_INITIALIZER};
     WR_AUTO char *dir = wr_path_join(o->home, "compare"), *replica = wr_asprintf("%s compare %d", o->name, (int)getpid()), *xa = wr_asprintf("%s/compare/xa-%d", o->home, (int)getpid());
     wr_code rc = dir && replica && xa ? WR_OK : wr_nomem(err, "path", 256);
     r.dir = dir;
     if (rc == WR_OK && (!(r.tried = wr_map_new()) || !(r.ids = wr_map_new()) || !(r.doubted = wr_map_new()))) rc = wr_nomem(err, "tables", 256);
     if (rc == WR_OK) rc = open_all(&r, replica, xa, err);
+    if (rc == WR_OK && !what->resume) rc = wr_kept_remove_all(dir, err);
     if (rc == WR_OK) rc = take_done(&rep, what, err);
     if (rc == WR_OK) rc = rounds(&r, err);
     if (rc == WR_OK && !rep.ntables && what->ntables) rc = wr_fail(err, WR_E_NOTFOUND, WR_RETRY_NO, "neither source nor lake has a table that %s names", what->tables[0]);

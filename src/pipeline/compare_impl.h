@@ -8,6 +8,8 @@
 #include "weir/pipeline.h"
 #include "weir/state.h"
 
+typedef struct kept_chunks kept_chunks; /* compare_kept.c */
+
 /* A source table under comparison. */
 typedef struct side_member {
     uint32_t id;               /* in the pipeline's catalogue at the lake's position, 0 = not there */
@@ -21,6 +23,9 @@ typedef struct side_member {
     wr_convert *convert;       /* of shape to the table's common columns; NULL: they are the same */
     struct side_table *table;
     char **cursors; uint64_t ncursors, cap; /* where its chunks begin; NULL = at the beginning */
+    kept_chunks *kept;                /* what was read, for after an interruption; NULL: it is not kept_chunks */
+    bool kept_any;             /* some of it was read before an interruption, when the lake had this position: */
+    wr_pos kept_from; uint64_t kept_offset;
     bool exact;                /* read as of exactly read_at */
     wr_pos read_at;
     /* of what is summed up: compare_sums.c */
@@ -51,6 +56,7 @@ typedef struct side_table {
     uint64_t lake_rows, lake_sum;
     bool again;                /* what was found does not count: something moved */
     uint64_t nhashed, hashed_bytes; /* rows of either side: how large they are */
+    wr_md5 *md5;               /* NULL: XXH3, CRC32 */
     wr_value *vals;            /* scratch, for common or shape, whichever is wider */
     wr_buf row, key_row;
     int64_t began_us;
@@ -87,6 +93,7 @@ typedef struct round {
     wr_map *ids;               /* "db.name" -> the pipeline's id of the source table */
     uint64_t shown_bytes;      /* of differing rows that reports hold */
     wr_map *tried;             /* "ns.name" of tables that had a round, so that those that cannot be decided are not in front of the others; for all rounds */
+    bool use_kept;             /* an interrupted round's chunks are not read again */
     bool at_once;              /* the next round need not wait for anything */
     pthread_mutex_t lock;      /* guards read, at_once and what->progress while tables are read side by side */
 } round;
@@ -98,6 +105,17 @@ wr_code wr_side_read_source(round *r, side_member *m, wr_err *err);
 bool wr_side_follows(const side_table *t); /* what the stream says decides about it */
 wr_code wr_side_stream(round *r, wr_err *err); /* from the earliest position of a table to the end of the reading */
 wr_code wr_side_settle(round *r, side_table *t, wr_err *err); /* differences to the report */
+
+wr_code wr_side_cursor(side_member *m, char *cursor /* taken */, wr_err *err); /* where its next chunk begins */
+
+/* compare_kept.c: chunks that were read, on disk until their table is decided */
+wr_code wr_kept_remove_all(const char *dir, wr_err *err);
+/* The member's cursors and its table's sieve get what was kept of an interrupted round. *ret_done: that is all of it. */
+wr_code wr_kept_open(const round *r, side_member *m, kept_chunks **ret_kept, bool *ret_done, wr_err *err);
+void wr_kept_close(kept_chunks *k);
+wr_code wr_kept_remove(kept_chunks *k, wr_err *err);
+void wr_kept_row(kept_chunks *k, wr_h128 key, uint64_t row); /* of the chunk that is being read */
+wr_code wr_kept_chunk(kept_chunks *k, const round *r, side_member *m, const char *next, wr_err *err); /* it was read; next: NULL = it was the last one */
 
 /* compare_sums.c: counts and sums instead of rows. Opens t->summed, or the report says why not */
 wr_code wr_side_sums_open(round *r, side_table *t, wr_err *err);

@@ -17,6 +17,7 @@
 #define WAITING_BYTES (16u << 20)
 
 wr_code wr_side_rows_open(round *r, side_table *t, uint64_t expected, wr_err *err) {
+    t->report->hash = t->md5 ? "md5" : "xxh3";
     t->images_path = wr_asprintf("%s/images-%p", r->dir, (void *)t);
     if (!t->images_path) return wr_nomem(err, "path", 256);
     return wr_sieve_new(&(wr_sieve_options){.dir = r->dir, .rows = expected, .keyed = t->nkey > 0}, &t->sieve, err);
@@ -30,14 +31,23 @@ static int64_t time_us(wr_type t, const wr_value *v) { return t.kind == WR_DATE 
 /* The same for both sides, so that a row is outside the filter or the sample on both or on neither. */
 static bool is_wanted(const round *r, const side_table *t, const wr_value *vals, wr_h128 key) {
     const wr_value *v = t->time_column >= 0 ? &vals[t->time_column] : NULL;
-    if (v && (v->null || time_us(t->common->cols[t->time_column].type, v) < r->what->since_us)) return false;
+    int64_t at = v && !v->null ? time_us(t->common->cols[t->time_column].type, v) : 0;
+    if (v && (v->null || at < r->what->since_us || at >= r->what->until_us)) return false;
     if (r->what->sample <= 0 || r->what->sample >= 1) return true;
     return (double)(wr_hash64(&key, sizeof key, r->what->seed) >> 11) < r->what->sample * (double)(UINT64_C(1) << 53);
+}
+
+static wr_code hash_of(const side_table *t, wr_slice s, wr_h128 *ret, wr_err *err) {
+    if (t->md5) return wr_md5_of(t->md5, s, ret, err);
+    *ret = wr_hash128(s.p, s.n);
+    return WR_OK;
 }
 
 /* row: of t->common. */
 static wr_code hash_row(const round *r, side_table *t, wr_slice row, hashed *ret, wr_err *err) {
     const wr_schema *s = t->common;
+    hashed h = {0};
+    wr_h128 whole;
     t->nhashed++, t->hashed_bytes += row.n;
     bool values = t->nkey || t->time_column >= 0;
     if (values) WR_TRY(wr_row_read(s, row, t->vals, err));
@@ -46,11 +56,14 @@ static wr_code hash_row(const round *r, side_table *t, wr_slice row, hashed *ret
         size_t at = wr_row_begin(&t->key_row, t->nkey);
         for (int i = 0; i < t->nkey; i++) wr_row_put(&t->key_row, at, i, s->cols[t->key[i]].type, &t->vals[t->key[i]]);
         WR_TRY(wr_buf_check(&t->key_row, "key", err));
-        *ret = (hashed){true, wr_hash128(t->key_row.p, t->key_row.n), wr_hash64(row.p, row.n, 0)};
+        WR_TRY(hash_of(t, wr_buf_view(&t->key_row), &h.key, err));
+        if (t->md5) WR_TRY(hash_of(t, row, &whole, err));
+        h.row = t->md5 ? whole.hi : wr_hash64(row.p, row.n, 0);
     } else {
-        *ret = (hashed){true, wr_hash128(row.p, row.n), 0};
+        WR_TRY(hash_of(t, row, &h.key, err));
     }
-    ret->there = is_wanted(r, t, t->vals, ret->key);
+    h.there = is_wanted(r, t, t->vals, h.key);
+    *ret = h;
     return WR_OK;
 }
 
@@ -322,6 +335,11 @@ wr_code wr_side_stream(round *r, wr_err *err) {
     const wr_pos *from = wr_lake_view_progress(r->view, &offset);
     bool any = r->any_surplus;
     int ignored;
+    for (int i = 0; i < r->ntables; i++)
+        for (int k = 0; k < r->tables[i]->nmembers; k++) {
+            const side_member *m = r->tables[i]->members[k];
+            if (m->kept_any && wr_pos_cmp(&m->kept_from, from) < 0) from = &m->kept_from, offset = m->kept_offset;
+        }
     for (int i = 0; i < r->ntables; i++) {
         side_table *t = r->tables[i];
         if (!wr_side_follows(t) || t->again) continue;
@@ -357,6 +375,7 @@ static wr_code settle_row(source_reader *s, wr_slice row, wr_err *err) {
     WR_TRY(hash_row(s->r, s->m->table, row, &h, err));
     if (s->again) return s->again(s->ctx, &h, row, err);
     s->rows_read++;
+    if (h.there && s->m->kept) wr_kept_row(s->m->kept, h.key, h.row);
     return h.there ? wr_sieve_add(s->m->table->sieve, WR_SIDE_READ, false, h.key, s->m->table->nkey ? h.row : (uint64_t)s->m->no, (uint64_t)s->m->no << 40 | s->chunk, err) : WR_OK;
 }
 
@@ -382,7 +401,7 @@ static wr_code take_source_row(void *ctx, wr_slice row, wr_err *err) {
     return s->n == WR_TRANSFORM_ROWS || s->rows.n > WAITING_BYTES ? flush_rows(s, err) : WR_OK;
 }
 
-static wr_code add_cursor(side_member *m, char *cursor /* taken */, wr_err *err) {
+wr_code wr_side_cursor(side_member *m, char *cursor, wr_err *err) {
     if (m->ncursors == m->cap) {
         uint64_t cap = m->cap ? m->cap * 2 : 16;
         char **c = wr_realloc(m->cursors, cap * sizeof *c);
@@ -397,19 +416,24 @@ static wr_code read_chunks(source_reader *s, wr_snap *sn, wr_err *err) {
     round *r = s->r;
     side_member *m = s->m;
     WR_AUTO char *label = wr_asprintf("%s.%s", m->db, m->name);
-    WR_TRY(add_cursor(m, NULL, err));
-    for (;;) {
+    bool done;
+    WR_TRY(wr_side_cursor(m, NULL, err));
+    WR_TRY(wr_kept_open(r, m, &m->kept, &done, err));
+    while (!done) {
         char *next = NULL;
         s->chunk = m->ncursors - 1;
         WR_TRY(wr_snap_chunk(sn, &(wr_key_range){.after = m->cursors[s->chunk]}, CHUNK_ROWS, take_source_row, s, &next, err));
         if (m->transform) WR_TRY(flush_rows(s, err)); /* they are this chunk's */
-        if (!next) return WR_OK;
-        WR_TRY(add_cursor(m, next, err));
+        wr_code rc = wr_kept_chunk(m->kept, r, m, next, err);
+        if (rc != WR_OK) return wr_free(next), rc;
+        if (!next) break;
+        WR_TRY(wr_side_cursor(m, next, err));
         pthread_mutex_lock(&r->lock);
         if (r->what->progress && label) r->what->progress(r->what->ctx, label, s->rows_read, wr_snap_estimate(sn));
         pthread_mutex_unlock(&r->lock);
         WR_TRY(wr_source_wait_until_calm(r->source, NULL, NULL, err));
     }
+    return WR_OK;
 }
 
 wr_code wr_side_read_source(round *r, side_member *m, wr_err *err) {

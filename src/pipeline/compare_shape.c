@@ -116,7 +116,23 @@ static bool same_layout(const wr_schema *a, const wr_schema *b) {
     return true;
 }
 
-static wr_code common_columns(side_table *t, const wr_schema *lake, const bool *use, const bool *wrong, wr_err *err) {
+/* Of the columns that both sides have. */
+static bool is_chosen(const round *r, const wr_column *c) {
+    if (!r->what->columns || c->key_ord || (r->what->time_column && !strcmp(c->name, r->what->time_column))) return true;
+    for (int i = 0; i < r->what->ncolumns; i++)
+        if (!strcmp(c->name, r->what->columns[i])) return true;
+    return false;
+}
+
+/* Columns that were asked for and are not there, and keys of a table that has none. */
+static wr_code check_chosen(const round *r, side_table *t, const wr_schema *lake, wr_err *err) {
+    for (int i = 0; i < r->what->ncolumns; i++)
+        if (wr_schema_find(lake, r->what->columns[i]) < 0) return wr_side_reason(t, WR_NOT_COMPARED, err, "it has no column %s", r->what->columns[i]);
+    if (r->what->columns && !r->what->ncolumns && !t->nkey) return wr_side_reason(t, WR_NOT_COMPARED, err, "it has no key");
+    return WR_OK;
+}
+
+static wr_code common_columns(const round *r, side_table *t, const wr_schema *lake, const bool *use, const bool *wrong, wr_err *err) {
     WR_AUTO wr_column *c = wr_calloc((size_t)lake->ncols, sizeof *c);
     int n = 0;
     t->columns = wr_calloc((size_t)lake->ncols, sizeof *t->columns);
@@ -126,7 +142,7 @@ static wr_code common_columns(side_table *t, const wr_schema *lake, const bool *
     for (int i = 0; i < lake->nkey; i++) keyed &= (t->merged && lake->key[i] < 2) || (use[lake->key[i]] && !wrong[lake->key[i]]);
     for (int i = 0; i < lake->ncols; i++) {
         bool place = t->merged && i < 2;
-        if (!place && (!use[i] || wrong[i])) continue;
+        if (!place && (!use[i] || wrong[i] || !is_chosen(r, &lake->cols[i]))) continue;
         t->columns[n] = i;
         c[n] = lake->cols[i];
         if (!keyed) c[n].key_ord = 0;
@@ -178,7 +194,8 @@ wr_code wr_side_shape(round *r, side_table *t, wr_err *err) {
     for (int i = t->merged ? 2 : 0; i < lake->ncols; i++)
         if (!use[i] && !is_kept(&lake->cols[i])) WR_TRY(find_column(t, "column-surplus", NULL, &lake->cols[i], err));
     WR_TRY(compare_keys(t, lake, err));
-    WR_TRY(common_columns(t, lake, use, wrong, err));
+    WR_TRY(common_columns(r, t, lake, use, wrong, err));
+    WR_TRY(check_chosen(r, t, lake, err));
     for (int i = 0; t->common && i < t->nmembers; i++) WR_TRY(bind_member(r, t->members[i], lake, err));
     t->vals = wr_calloc((size_t)(lake->ncols > widest ? lake->ncols : widest), sizeof *t->vals);
     return t->vals ? find_time_column(r, t, err) : wr_nomem(err, "row", 4096);

@@ -14,7 +14,8 @@ static void why_not(const round *r, const side_table *t, char why[200]) {
     why[0] = 0;
     for (int i = 0; i < r->nread; i++)
         if (!strcmp(r->read[i].ns, t->ns) && !strcmp(r->read[i].name, t->name)) snprintf(why, 200, "%s", r->read[i].why);
-    if (r->what->time_column) snprintf(why, 200, "--last");
+    if (r->what->time_column) snprintf(why, 200, "--time-column");
+    if (r->what->columns) snprintf(why, 200, "not all columns are compared");
     if (r->what->sample > 0) snprintf(why, 200, "--sample");
     for (int i = 0; i < t->nmembers; i++)
         if (t->members[i]->transform) snprintf(why, 200, "rules make the lake's rows");
@@ -40,21 +41,25 @@ wr_code wr_side_sums_open(round *r, side_table *t, wr_err *err) {
     if (why[0]) return (t->report->method_why = wr_strdup(why)) ? WR_OK : wr_nomem(err, "report", 200);
     t->summed = true;
     t->report->method = r->what->level == WR_COMPARE_COUNTS ? "counts" : "pushed";
+    if (r->what->level == WR_COMPARE_CONTENT) t->report->hash = t->md5 ? "md5" : "crc32";
     return WR_OK;
 }
 
-static wr_code crc_of(const side_member *m, wr_slice row, uint64_t *ret, wr_err *err) {
+static wr_code sum_of(const side_member *m, wr_slice row, uint64_t *ret, wr_err *err) {
     wr_buf *b = &m->table->row;
+    wr_h128 md5;
     wr_buf_clear(b);
     WR_TRY(wr_snap_text(m->snap, row, b, err));
-    *ret = wr_crc32(0, b->p, b->n);
+    if (!m->table->md5) return *ret = wr_crc32(0, b->p, b->n), WR_OK;
+    WR_TRY(wr_md5_of(m->table->md5, wr_buf_view(b), &md5, err));
+    *ret = md5.hi;
     return WR_OK;
 }
 
 wr_code wr_side_sum_lake_row(side_table *t, wr_slice row, wr_err *err) {
-    uint64_t crc;
-    WR_TRY(crc_of(t->members[0], row, &crc, err));
-    t->lake_rows++, t->lake_sum += crc;
+    uint64_t sum;
+    WR_TRY(sum_of(t->members[0], row, &sum, err));
+    t->lake_rows++, t->lake_sum += sum;
     return WR_OK;
 }
 
@@ -66,7 +71,7 @@ static void *add_up(void *arg) {
     for (int i = 0; a->rc == WR_OK && i < a->t->nmembers; i++) {
         side_member *m = a->t->members[i];
         wr_snap_total total = {0};
-        a->rc = wr_snap_sum(m->snap, a->r->what->level == WR_COMPARE_COUNTS, &total, &a->err);
+        a->rc = wr_snap_sum(m->snap, a->r->what->level == WR_COMPARE_COUNTS ? WR_SUM_NOTHING : a->t->md5 ? WR_SUM_MD5 : WR_SUM_CRC32, &total, &a->err);
         if (a->rc == WR_OK) m->rows = total.rows, m->sum = total.sum, m->read_at = total.pos;
     }
     return NULL;
@@ -90,8 +95,8 @@ wr_code wr_side_sum_both(round *r, side_table *t, wr_err *err) {
 
 wr_code wr_side_sum_change(round *r, side_member *m, const wr_change *c, wr_err *err) {
     uint64_t before = 0, after = 0;
-    if (r->what->level == WR_COMPARE_CONTENT && c->before.n) WR_TRY(crc_of(m, c->before, &before, err));
-    if (r->what->level == WR_COMPARE_CONTENT && c->after.n) WR_TRY(crc_of(m, c->after, &after, err));
+    if (r->what->level == WR_COMPARE_CONTENT && c->before.n) WR_TRY(sum_of(m, c->before, &before, err));
+    if (r->what->level == WR_COMPARE_CONTENT && c->after.n) WR_TRY(sum_of(m, c->after, &after, err));
     m->open_sum += after - before;
     m->open_rows += (uint64_t)(c->after.n > 0) - (uint64_t)(c->before.n > 0);
     if (!m->touched) m->touched = true, m->next_touched = r->touched, r->touched = m;

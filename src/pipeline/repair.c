@@ -275,6 +275,8 @@ static bool caught_up(wr_pipeline *p) {
     return qs.last_offset - p->offset < CAUGHT_UP;
 }
 
+static bool is_stopped(void *ctx) { return ((wr_pipeline *)ctx)->stop; }
+
 wr_code wr_repair_look(wr_pipeline *p, bool at_once, wr_err *err) {
     int64_t now = wr_mono_us();
     if (!at_once && now < p->repair_look_us) return WR_OK;
@@ -284,6 +286,9 @@ wr_code wr_repair_look(wr_pipeline *p, bool at_once, wr_err *err) {
     if (access(dir, F_OK) != 0 || !caught_up(p)) return WR_OK;
     WR_AUTO char *name = NULL;
     wr_code rc = wr_dir_list(dir, take_oldest, &name, err);
+    bool calm = true;
+    if (rc == WR_OK && name) rc = at_once ? wr_source_wait_until_calm(p->source, is_stopped, p, err) : wr_source_is_calm(p->source, &calm, err);
+    if (rc == WR_OK && !calm) return WR_OK; /* later: the stream does not wait for it */
     if (rc == WR_OK && name && p->offset != p->committed_offset) rc = wr_apply_commit(p, err); /* what is taken back with a repair is only the repair */
     return rc == WR_OK && name ? begin(p, dir, name, err) : rc;
 }
@@ -318,16 +323,21 @@ static cJSON *table_json(const wr_repair_table *t) {
     return o;
 }
 
-static cJSON *request(const wr_repair *what, const char *id) {
-    char iso[32], host[256] = "", who[512];
+char *wr_pipeline_who(char buf[512]) {
+    char host[256] = "";
     struct passwd *pw = getpwuid(getuid());
     gethostname(host, sizeof host - 1);
-    snprintf(who, sizeof who, "%.200s@%s, process %d", pw ? pw->pw_name : "?", host, (int)getpid());
+    snprintf(buf, 512, "%.200s@%s, process %d", pw ? pw->pw_name : "?", host, (int)getpid());
+    return buf;
+}
+
+static cJSON *request(const wr_repair *what, const char *id) {
+    char iso[32], who[512];
     cJSON *doc = cJSON_CreateObject();
     cJSON_AddNumberToObject(doc, "format", 1);
     cJSON_AddStringToObject(doc, "id", id);
     cJSON_AddStringToObject(doc, "asked_at", wr_iso_time(wr_now_us(), iso));
-    cJSON_AddStringToObject(doc, "asked_by", who);
+    cJSON_AddStringToObject(doc, "asked_by", wr_pipeline_who(who));
     if (what->report) cJSON_AddStringToObject(doc, "report", what->report);
     if (what->why) cJSON_AddStringToObject(doc, "why", what->why);
     cJSON *list = cJSON_AddArrayToObject(doc, "tables");

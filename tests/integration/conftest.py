@@ -77,6 +77,16 @@ def db(request, server):
     server.sql(f"DROP DATABASE IF EXISTS {name}")
 
 
+MD5_COMPONENT = "file://component_classic_hashing"     # MySQL since 9.6
+
+
+@pytest.fixture
+def md5(server, flavor):
+    """a server that has MD5()"""
+    if flavor == "mysql" and not server.sql("SELECT 1 FROM mysql.component WHERE component_urn = %r" % MD5_COMPONENT):
+        server.sql(f"INSTALL COMPONENT '{MD5_COMPONENT}'")
+
+
 @pytest.fixture
 def make_weir(tmp_path):
     """make_weir(server, capture, config={…}, …) -> Weir; a live sync is ended with the test"""

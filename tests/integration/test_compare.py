@@ -1,14 +1,17 @@
 """weir compare: no false alarm under load, and no planted damage missed. Damage is planted where nobody logs it: SET sql_log_bin = 0 in the source."""
 import json
 import os
+import pathlib
 import random
+import signal
 import subprocess
 import time
 
 import pytest
-from harness import writer
+from harness import wait_until, writer
 from harness.lake import Lake
 from harness.weir import BINARY
+from conftest import MD5_COMPONENT
 from test_bad_input import purge
 from test_types import ONLY, TYPES
 
@@ -125,7 +128,8 @@ def fill_goods(server, db):
             cur.executemany("INSERT INTO heap VALUES (%s, 'v')", [(i % 1000,) for i in range(a, a + 2000)])
 
 
-def test_planted_damage_is_found_under_load(server, db, weir):
+@pytest.mark.parametrize("hash", ["fast", "md5"])
+def test_planted_damage_is_found_under_load(server, db, weir, md5, hash):
     rnd = random.Random(SEED)
     fill_goods(server, db)
     lost, stale, bit, zone, extra = (rnd.sample(range(N), 5) for _ in range(5))
@@ -143,8 +147,9 @@ def test_planted_damage_is_found_under_load(server, db, weir):
         planted(server, db, *[f"DELETE FROM goods WHERE id = {i}" for i in extra])
         planted(server, db, "DELETE FROM heap WHERE a = 7 LIMIT 1", "INSERT INTO heap VALUES (8, 'v'), (8, 'v')")
         for method in ("rows", "pushed"):
-            r = compare(weir, "--method", method, status=1)
+            r = compare(weir, "--method", method, "--hash", hash, status=1)
             t = tables(r)
+            assert {x["hash"] for x in t.values()} == {"md5" if hash == "md5" else "xxh3"}
             print(SEED, lost, stale, bit, zone, extra)
             found = {(d["kind"], int(d["key"]["id"])): d for d in t["goods"]["differences"]}
             assert set(found) == {("missing", i) for i in lost} | {("surplus", i) for i in extra} | {("different", i) for i in (*stale, *bit, *zone)}
@@ -155,6 +160,22 @@ def test_planted_damage_is_found_under_load(server, db, weir):
                 [("missing", "8", 22, 20), ("surplus", "7", 19, 20)]
     text = weir.run("compare", status=1).out
     assert "DIFFERENT" in text and "only in the lake" in text
+
+
+def test_md5_where_the_server_has_none(flavor, own_server, make_weir):
+    """said before anything is read; and by rows nothing of the server's is needed"""
+    server = own_server()
+    server.sql("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY, v VARCHAR(9))", "INSERT INTO d.t VALUES (1, 'a'), (2, NULL)")
+    weir = make_weir(server, [r"d\..*"])
+    weir.catch_up()
+    assert tables(compare(weir, "--hash", "md5"))["t"]["hash"] == "md5"
+    if flavor == "mysql":
+        weir.run("compare", "--method", "pushed", "--hash", "md5", status=1).says("INSTALL COMPONENT 'file://component_classic_hashing'")
+        assert len(list((weir.home / "compare").glob("*.json"))) == 1
+        server.sql(f"INSTALL COMPONENT '{MD5_COMPONENT}'")
+    t = tables(compare(weir, "--method", "pushed", "--hash", "md5"))["t"]
+    assert (t["verdict"], t["method"], t["hash"]) == ("EQUAL", "pushed", "md5")
+    weir.run("compare", "--hash", "sha1", status=2).says("fast or md5")
 
 
 def test_structure(server, db, weir):
@@ -187,8 +208,8 @@ def test_a_data_file_that_is_gone_is_found(server, db, weir, lake):
     assert t["rows"]["missing"] == 3 - t["rows"]["lake"] > 0
 
 
-@pytest.mark.parametrize("method", ["rows", "pushed"])
-def test_every_type(server, flavor, db, make_weir, method):
+@pytest.mark.parametrize("method,hash", [("rows", "fast"), ("pushed", "fast"), ("pushed", "md5")])
+def test_every_type(server, flavor, db, make_weir, md5, method, hash):
     weir = make_weir(server, [rf"{db}\..*"], {"types": {"zero_date": "epoch", "time": "string"}} if method == "pushed" else {})
     kinds = {**TYPES, **ONLY[flavor]}
     names = {f"t{i}": kind for i, kind in enumerate(kinds)}
@@ -205,9 +226,10 @@ def test_every_type(server, flavor, db, make_weir, method):
             for i, lit in enumerate(kinds[kind]):
                 cur.execute(f"INSERT INTO {t} VALUES ({100 + i}, {lit})")
     weir.catch_up()
-    r = compare(weir, "--method", method)
+    r = compare(weir, "--method", method, "--hash", hash)
     assert {names[n]: (t["verdict"], t["rows"]["source"]) for n, t in tables(r).items()} == {k: ("EQUAL", 2 * len(v) + 1) for k, v in kinds.items()}
     if method == "pushed":
+        assert {t["hash"] for t in r["tables"] if t["method"] == "pushed"} == {"md5" if hash == "md5" else "crc32"}
         print({k: tables(r)[n]["method_why"] for n, k in names.items() if tables(r)[n]["method"] != "pushed"})
     for t in names:
         planted(server, db, f"UPDATE {t} SET v = NULL WHERE id = 0")
@@ -337,6 +359,250 @@ def test_an_interrupted_comparison_goes_on(server, db, weir):
     assert t["by_pair"]["rows"]["surplus"] == 2
     weir.run("compare", "--resume", status=2).says("no interrupted")
     assert tables(compare(weir, status=1))["by_id"]["verdict"] == "DIFFERENT"
+
+
+def fill_big(server, db, rows, name="big"):
+    server.sql(f"CREATE TABLE {name} (id INT PRIMARY KEY, n INT, v VARCHAR(20))", db=db)
+    with server.connect(database=db, autocommit=True) as con, con.cursor() as cur:
+        for a in range(0, rows, 10000):
+            cur.executemany(f"INSERT INTO {name} VALUES (%s, %s, 'v')", [(i, i % 7) for i in range(a, a + 10000)])
+
+
+def handler_reads(server):
+    return int(dict(server.sql("SHOW GLOBAL STATUS LIKE 'Handler_read_next'"))["Handler_read_next"]) + int(dict(server.sql("SHOW GLOBAL STATUS LIKE 'Handler_read_rnd_next'"))["Handler_read_rnd_next"])
+
+
+def interrupted(weir, fault, *args):
+    assert subprocess.run([BINARY, "compare", "-c", weir.file, *args], env={**weir.env, "WEIR_FAULT": fault}, capture_output=True).returncode == -9
+
+
+@pytest.mark.parametrize("hash", ["fast", "md5"])
+def test_an_interrupted_comparison_goes_on_within_a_table(server, db, weir, hash):
+    """chunks that were read are not read again, and what changed since in them is known from the stream"""
+    fill_big(server, db, 80000)
+    weir.catch_up()
+    planted(server, db, "UPDATE big SET v = 'x' WHERE id IN (5, 70005)")
+    args = "--hash", hash
+    interrupted(weir, "compare.chunk:6:kill", *args)                       # behind 60,000 rows
+    server.sql("UPDATE big SET n = n + 1 WHERE id IN (3, 30000, 79000)", "DELETE FROM big WHERE id = 4", "INSERT INTO big VALUES (-1, 0, 'young')", "UPDATE big SET id = 100000 WHERE id = 10", db=db)
+    weir.catch_up()
+    server.sql("UPDATE big SET n = n + 1 WHERE id IN (11, 75000)", db=db)   # the lake does not have these
+    before = handler_reads(server)
+    interrupted(weir, "compare.chunk:1:kill", *args, "--resume")           # and once more
+    r = compare(weir, *args, "--resume", status=1)
+    read = handler_reads(server) - before
+    t = tables(r)["big"]
+    assert t["rows_kept"] == 70000
+    assert sorted((d["kind"], d["key"]["id"], d["source"]["v"]) for d in t["differences"]) == [("different", "5", "x"), ("different", "70005", "x")]
+    assert t["rows"] == {"source": 80000, "lake": 80000, "missing": 0, "surplus": 0, "different": 2}
+    assert read < 55000, read                                              # 20,000 of the rest, and the two chunks that have differences
+    assert not [p for p in (weir.home / "compare").iterdir() if p.suffix != ".json"]
+
+
+def test_what_was_kept_of_a_table_that_has_changed_is_not_used(server, db, weir):
+    """altered meanwhile, other options, a torn file: read from the beginning"""
+    fill_big(server, db, 30000)
+    weir.catch_up()
+    interrupted(weir, "compare.chunk:2:kill")
+    server.sql("ALTER TABLE big ADD COLUMN w INT DEFAULT 5", db=db)
+    weir.catch_up()
+    t = tables(compare(weir, "--resume"))["big"]
+    assert t["verdict"] == "EQUAL" and "rows_kept" not in t
+    interrupted(weir, "compare.chunk:2:kill")
+    (kept,) = (weir.home / "compare").glob("chunks-*")
+    whole = kept.read_bytes()
+    for n, rows in ((len(whole) - 1, 10000), (300000, 10000), (40, None), (0, None)):
+        interrupted(weir, "compare.chunk:2:kill")
+        whole = kept.read_bytes()
+        kept.write_bytes(whole[:n])
+        assert tables(compare(weir, "--resume"))["big"].get("rows_kept") == rows
+    interrupted(weir, "compare.chunk:2:kill")
+    assert "rows_kept" not in tables(compare(weir))["big"] and not list((weir.home / "compare").glob("chunks-*"))
+
+
+def test_kept_chunks_whose_binlog_is_gone(own_server, make_weir):
+    server = own_server()
+    server.sql("CREATE DATABASE d")
+    fill_big(server, "d", 30000)
+    weir = make_weir(server, [r"d\..*"])
+    weir.catch_up()
+    interrupted(weir, "compare.chunk:2:kill")
+    weir.start()
+    server.sql("INSERT INTO d.big VALUES (-1, 0, 'x')")
+    weir.wait()
+    purge(server)
+    server.sql("DELETE FROM d.big WHERE id = 4")
+    weir.wait()
+    t = tables(compare(weir, "--resume"))["big"]
+    assert t["verdict"] == "EQUAL" and t["rows"]["source"] == 30000 and "rows_kept" not in t
+
+
+def test_keys_columns_and_times(server, db, weir):
+    server.sql("CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT, made DATETIME NOT NULL)", "CREATE TABLE heap (a INT, b INT)", "INSERT INTO heap VALUES (1, 1), (1, 1)", db=db)
+    with server.connect(database=db, autocommit=True) as con, con.cursor() as cur:
+        cur.executemany("INSERT INTO t VALUES (%s, 1, 1, '2026-01-01' + INTERVAL %s DAY)", [(i, i) for i in range(100)])
+    weir.catch_up()
+    planted(server, db, "UPDATE t SET a = 2 WHERE id IN (3, 50)", "UPDATE t SET b = 2 WHERE id = 60", "DELETE FROM t WHERE id = 70", "UPDATE heap SET b = 2 LIMIT 1")
+
+    def found(*args):
+        return {n: (x["verdict"], sorted(int(d["key"]["id"]) for d in x.get("differences", []) if "key" in d)) for n, x in tables(compare(weir, *args, status=1)).items()}
+    different = "DIFFERENT"
+    assert found() == {"t": (different, [3, 50, 60, 70]), "heap": (different, [])}
+    assert found("--level", "keys") == {"t": (different, [70]), "heap": ("NOT COMPARED", [])}
+    assert found("--columns", "a") == {"t": (different, [3, 50, 70]), "heap": ("EQUAL", [])}
+    assert found("--columns", "b, id") == {"t": (different, [60, 70]), "heap": ("NOT COMPARED", [])}
+    assert found("--columns", "b", "--method", "pushed") == {"t": (different, [60, 70]), "heap": (different, [])}
+    t = f"{db}.t"
+    made = "--time-column", "made"
+    assert found(t, *made, "--to", "2026-02-01") == {"t": (different, [3])}
+    assert found(t, *made, "--from", "2026-02-01", "--to", "2026-03-02T00:01") == {"t": (different, [50, 60])}
+    assert found(t, *made, "--from", "2026-03-01", "--level", "keys") == {"t": (different, [70])}
+    r = compare(weir, t, *made, "--to", "2026-01-03", "--columns", "b")
+    assert r["tables"][0]["rows"]["source"] == 2 and [c["name"] for c in r["tables"][0]["columns"]] == ["id", "b", "made"] and "columns b; made before 2026-01-03" in r["filter"]
+    for wrong in (["--to", "2026-01-01"], [*made], [*made, "--last", "1d", "--from", "1d"], [*made, "--from", "1h", "--to", "2h"], ["--columns", ","], ["--columns", "a", "--level", "keys"], [*made, "--to", "soon"]):
+        weir.run("compare", *wrong, status=2)
+
+
+@pytest.fixture
+def unattended(server, db, make_weir):
+    """a sync that compares by itself every second, and may have alarms in the end"""
+    weir = make_weir(server, [rf"{db}\..*"], {"compare": {"schedule": "every 1s", "method": "pushed", "tables": [rf"{db}\.(by_.*|keyless)"]}})
+    weir.assert_accounted = lambda: None
+    writer.create(server, db, rows=500)
+    return weir
+
+
+def compared_again(weir, verdict):
+    """-> what status says, once a comparison that began after this call has ended with the verdict"""
+    after = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime())
+    wait_until(lambda: (c := weir.status().get("compared")) and c["at"][:19] > after and c["verdict"] == verdict, seconds=60, what=f"a scheduled comparison that is {verdict}")
+    return weir.status()
+
+
+def test_a_sync_compares_by_itself(server, db, unattended):
+    """verdict in status, damage as an alarm, one alarm however often it is found, and an acknowledged one comes back while the table still differs"""
+    weir = unattended
+    weir.start()
+    weir.wait()
+    with writer.Writer(server, db, SEED):
+        s = compared_again(weir, "EQUAL")
+    assert s["compared"]["equal"] == 4 and s["compared"]["level"] == "content" and s["ledger_alarms"] == 0 and s["compare_next"]
+    planted(server, db, "DELETE FROM by_id WHERE id = 3", "DELETE FROM twins LIMIT 1")    # twins is not among those that are compared
+    assert compared_again(weir, "DIFFERENT")["compared"]["tables"] == [f"{db}.by_id"]
+    first = weir.ledger()[1]
+    assert [(a["alarm"], a["table"]) for a in first] == [("compared", f"{db}.by_id")] and "1 are there and should not be" in first[0]["text"]
+    wait_until(lambda: weir.status()["ledger_alarms"] == 1, what="the sync to count it")
+    weir.run("status").says(rf"compared +DIFFERENT at .* differs: {db}\.by_id", "next compare", "alarms +1")
+    compared_again(weir, "DIFFERENT")
+    assert [a["id"] for a in weir.ledger()[1]] == [a["id"] for a in first]
+    weir.run("ledger", "--acknowledge", "compared", "--why", "planted")
+    compared_again(weir, "DIFFERENT")
+    assert [a["table"] for a in weir.ledger()[1]] == [f"{db}.by_id"]
+    weir.run("repair", "--reload", f"{db}.by_id", "--apply")
+    compared_again(weir, "EQUAL")
+    weir.run("ledger", "--acknowledge", f"{db}.by_id")
+    wait_until(lambda: weir.status()["ledger_alarms"] == 0, what="the sync to count none")
+    weir.stop()
+    reports = [json.loads(p.read_text()) for p in sorted((weir.home / "compare").glob("*.json"))]
+    assert {r["verdict"] for r in reports} >= {"EQUAL", "DIFFERENT"}      # the same history
+
+
+def children_of(pid):
+    return [int(p.name) for p in pathlib.Path("/proc").iterdir() if p.name.isdigit() and (p / "stat").exists() and (p / "stat").read_text().rsplit(")", 1)[1].split()[1] == str(pid)]
+
+
+def test_a_scheduled_comparison_neither_delays_the_sync_nor_outlives_it(server, db, unattended):
+    weir = unattended
+    fill_big(server, db, 30000, "by_size")
+    weir.config["compare"].update(method="rows", hash="md5")
+    weir.write()
+    weir.catch_up()
+    weir.config["snapshot"] = {"rows_per_second": 500}         # a minute
+    weir.write()
+    weir.start()
+    wait_until(lambda: children_of(weir.proc.pid), what="a comparison under way")
+    for i in range(3):
+        began = time.monotonic()
+        server.sql(f"INSERT INTO by_id VALUES ({900000 + i}, 1, 'x', NOW())", db=db)
+        weir.wait()
+        assert time.monotonic() - began < 10
+    (child,) = children_of(weir.proc.pid)
+    assert b"compare" in pathlib.Path(f"/proc/{child}/cmdline").read_bytes()
+    assert os.getpriority(os.PRIO_PROCESS, child) == min(19, os.getpriority(os.PRIO_PROCESS, weir.proc.pid) + 10)
+    weir.kill()
+    wait_until(lambda: not pathlib.Path(f"/proc/{child}").exists(), what="the comparison to end with its sync")
+    weir.start()
+    wait_until(lambda: children_of(weir.proc.pid), what="a comparison under way")
+    (child,) = children_of(weir.proc.pid)
+    began = time.monotonic()
+    weir.stop()
+    assert time.monotonic() - began < 10 and not pathlib.Path(f"/proc/{child}").exists() and not (weir.home / "compare" / "scheduled").exists()
+    weir.start()
+    wait_until(lambda: children_of(weir.proc.pid), what="a comparison under way")
+    os.kill(children_of(weir.proc.pid)[0], signal.SIGKILL)
+    wait_until(lambda: weir.ledger()[1], what="an alarm")
+    assert "without a verdict (signal 9)" in weir.ledger()[1][0]["text"] and (weir.home / "compare" / "scheduled").exists()
+    weir.stop()
+
+
+def test_what_was_due_while_no_sync_ran_is_made_up_for_once(server, db, unattended):
+    weir = unattended
+    weir.config["compare"]["schedule"] = "every 3650d"
+    weir.write()
+    weir.start()
+    weir.wait()
+    time.sleep(3)
+    assert "compared" not in weir.status() and not weir.ledger()[1]     # it was never due since this pipeline began
+    weir.stop()
+    (weir.home / "compare" / "scheduled").write_text("1000000")          # in 1970
+    weir.start()
+    wait_until(lambda: weir.status().get("compared"), what="the one that was missed")
+    at = weir.status()["compared"]["at"]
+    time.sleep(3)
+    assert weir.status()["compared"]["at"] == at
+    weir.stop()
+
+
+def test_an_unattended_comparison_that_fails_is_an_alarm(server, db, unattended):
+    weir = unattended
+    weir.catch_up()
+    weir.password = "wrong"
+    weir.run("compare", "--alarm", status=1)
+    [a] = weir.ledger()[1]
+    assert (a["alarm"], a["table"]) == ("compared", "every table") and "the comparison failed" in a["text"]
+    assert weir.status()["compared"]["verdict"] == "FAILED"
+    weir.run("status").says("compared +FAILED")
+
+
+@pytest.mark.parametrize("method", ["rows", "pushed"])
+def test_a_load_and_a_comparison_share_one_budget(server, db, weir, method):
+    """of rows a second and of statements at once, though they are two processes"""
+    fill_big(server, db, 20000, "loaded")
+    fill_big(server, db, 20000, "compared")
+    weir.catch_up()
+    weir.config["snapshot"] = {"rows_per_second": 4000, "parallel": 2}
+    weir.config["source"]["max_readers"] = 2
+    weir.write()
+    weir.start()
+    weir.wait()
+
+    def rows_read():
+        return int(dict(server.sql("SHOW GLOBAL STATUS LIKE 'Handler_read_next'"))["Handler_read_next"])
+    both = [subprocess.Popen([BINARY, command, "-c", weir.file, *args], env=weir.env, stdout=subprocess.DEVNULL) for command, args in (
+        ("repair", ["--reload", f"{db}.loaded", "--apply"]), ("compare", [rf"{db}\.compared", "--method", method, "--parallel", "2"]))]
+    began, first, fastest, window = time.monotonic(), rows_read(), 0, []
+    while both[1].poll() is None:
+        time.sleep(0.2)
+        window = [*window, (time.monotonic(), rows_read())][-25:]                     # five seconds
+        if len(window) == 25:
+            fastest = max(fastest, (window[-1][1] - window[0][1]) / (window[-1][0] - window[0][0]))
+    seconds, rows = time.monotonic() - began, rows_read() - first
+    print(f"{method}: {rows} rows in {seconds:.1f} s, {rows / seconds:.0f} a second; at most {fastest:.0f} over five seconds")
+    assert both[0].wait(120) == 0 and both[1].returncode == 0
+    assert rows > 21000 and rows / seconds < 4400                                      # more than the one table was read meanwhile
+    assert (weir.home / "budget").stat().st_size < 100
+    if method == "rows":
+        assert fastest < 5000                                                          # a second of idleness may be made up for
 
 
 def test_counts(server, db, make_weir):

@@ -2,11 +2,13 @@
 the whole suite (Weir.assert_accounted)."""
 import os
 import re
+import sqlite3
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import pytest
+from harness import wait_until
 
 WAIT = 60
 
@@ -142,6 +144,37 @@ def test_what_the_lake_does_not_hold_after_its_commit_is_named(server, db, damag
     [alarm] = alarms_of(damaged)
     assert alarm["alarm"] == "consumed-written" and alarm["table"] == f"{db}.orders", alarm
     damaged.stop()
+
+
+def test_alarms_are_acknowledged_and_kept(server, db, damaged, tables):
+    """by who has looked into them, while the sync runs; and a file of the first version knows the columns then"""
+    damaged.catch_up()
+    with fault("capture.lose:3:fail"):
+        damaged.start()
+        for i in range(5):
+            server.sql(f"INSERT INTO orders VALUES ({i}, 1, 'x')", db=db)
+        damaged.wait()
+        found = alarms_of(damaged)
+        damaged.stop()
+    with closing(sqlite3.connect(damaged.home / "ledger.db", isolation_level=None)) as con:
+        for column in ("acknowledged_us", "acknowledged_by", "why"):
+            con.execute(f"ALTER TABLE alarm DROP COLUMN {column}")
+        con.execute("PRAGMA user_version = 1")
+    assert damaged.ledger("--all")[1] == found
+    damaged.run("ledger", "--acknowledge", "nothing", status=1).says("no open alarm")
+    damaged.run("ledger", "--acknowledge", found[0]["id"], "--why", "ticket 4711").says("1 acknowledged")
+    damaged.run("ledger", "--acknowledge", found[0]["id"], status=1)
+    damaged.run("ledger", "--acknowledge", "all", "--json", status=2)
+    damaged.run("ledger", "--why", "x", status=2)
+    assert [a["id"] for a in damaged.ledger()[1]] == [a["id"] for a in found[1:]]
+    damaged.start()
+    if found[1:]:
+        damaged.run("ledger", "--acknowledge", "all").says(f"{len(found) - 1} acknowledged")
+    damaged.run("ledger", status=0).says("alarms +none")
+    damaged.run("ledger", "--all", status=0).says("ticket 4711", "acknowledged .* by ")
+    everything = damaged.ledger("--all")[1]
+    assert {a["id"] for a in everything} == {a["id"] for a in found} and all(a["acknowledged"] and a["acknowledged_by"] for a in everything)
+    wait_until(lambda: damaged.status()["ledger_alarms"] == 0, what="the running sync to know")
 
 
 def test_a_source_of_which_nothing_is_captured_is_no_idle_source(server, db, damaged, tables):

@@ -34,7 +34,7 @@ static wr_code ask_lag(MYSQL *m, wr_flavor flavor, load *l, wr_err *err) {
 static wr_code ask(wr_source *s, MYSQL *m, bool lag_too, load *ret, wr_err *err) {
     load l = {0};
     WR_TRY(wr_my_query(m, take_running, &l, err, "SHOW GLOBAL STATUS LIKE 'Threads_running'"));
-    l.running -= 1 + __atomic_load_n(&s->reading, __ATOMIC_RELAXED); /* the question itself, and our own readers */
+    l.running -= 1 + wr_budget_reading(s->budget); /* the question itself, and Weir's own readers */
     if (l.running < 0) l.running = 0;
     if (lag_too) WR_TRY(ask_lag(m, s->flavor, &l, err));
     *ret = l;
@@ -43,15 +43,15 @@ static wr_code ask(wr_source *s, MYSQL *m, bool lag_too, load *ret, wr_err *err)
 
 /* Whether it is this caller that asks; else the last answer stands. */
 static bool is_time(wr_source *s, bool *ret_last) {
-    pthread_mutex_lock(&s->budget_lock);
+    pthread_mutex_lock(&s->calm_lock);
     bool yes = wr_mono_us() - s->calm_at_us >= ASK_EVERY_US;
     if (yes) s->calm_at_us = wr_mono_us();
     *ret_last = !s->busy;
-    pthread_mutex_unlock(&s->budget_lock);
+    pthread_mutex_unlock(&s->calm_lock);
     return yes;
 }
 
-static wr_code is_calm(wr_source *s, bool *ret_calm, wr_err *err) {
+wr_code wr_source_is_calm(wr_source *s, bool *ret_calm, wr_err *err) {
     load l = {0};
     *ret_calm = true;
     if ((!s->max_threads_running && !s->max_replica_lag_s) || !is_time(s, ret_calm)) return WR_OK;
@@ -61,10 +61,10 @@ static wr_code is_calm(wr_source *s, bool *ret_calm, wr_err *err) {
     wr_my_disconnect(m);
     WR_TRY(rc);
     bool calm = (!s->max_threads_running || l.running <= s->max_threads_running) && (!s->max_replica_lag_s || l.lag_s <= s->max_replica_lag_s);
-    pthread_mutex_lock(&s->budget_lock);
+    pthread_mutex_lock(&s->calm_lock);
     bool news = s->busy == calm;
     s->busy = !calm;
-    pthread_mutex_unlock(&s->budget_lock);
+    pthread_mutex_unlock(&s->calm_lock);
     if (news && !calm) wr_log(WR_LOG_WARN, "the source has %ld statements under way and is %ld s behind: reading of tables waits until that is less", l.running, l.lag_s);
     if (news && calm) wr_log(WR_LOG_INFO, "the source has little to do again: reading of tables goes on");
     *ret_calm = calm;
@@ -73,7 +73,7 @@ static wr_code is_calm(wr_source *s, bool *ret_calm, wr_err *err) {
 
 wr_code wr_source_wait_until_calm(wr_source *s, bool (*gave_up)(void *ctx), void *ctx, wr_err *err) {
     for (bool calm = false; !gave_up || !gave_up(ctx);) {
-        WR_TRY(is_calm(s, &calm, err));
+        WR_TRY(wr_source_is_calm(s, &calm, err));
         if (calm) return WR_OK;
         nanosleep(&(struct timespec){.tv_nsec = POLL_MS * 1000000l}, NULL);
     }

@@ -27,30 +27,6 @@
 #include "weir/base/clock.h"
 #include "weir/base/mem.h"
 
-/* ------------------------------------------------------------------ budget */
-static void nap_us(int64_t us) {
-    struct timespec ts = {us / 1000000, us % 1000000 * 1000};
-    while (nanosleep(&ts, &ts) != 0) {
-    }
-}
-
-/* Takes n rows from the source's budget and sleeps off the debt; a bucket of one second's rows. Negative n gives back.
- */
-void wr_budget_take(wr_source *s, double n) {
-    if (s->rows_per_second == 0 || n == 0) return;
-    double rate = (double)s->rows_per_second;
-    pthread_mutex_lock(&s->budget_lock);
-    int64_t now = wr_mono_us();
-    if (s->budget_at_us == 0) s->budget_at_us = now, s->budget_tokens = 0;
-    s->budget_tokens += (double)(now - s->budget_at_us) * 1e-6 * rate;
-    s->budget_at_us = now;
-    if (s->budget_tokens > rate) s->budget_tokens = rate;
-    s->budget_tokens -= n;
-    double debt = -s->budget_tokens;
-    pthread_mutex_unlock(&s->budget_lock);
-    if (n > 0 && debt > 0) nap_us((int64_t)(debt / rate * 1e6));
-}
-
 /* ------------------------------------------------------------------ connection and definition */
 void wr_snap_drop(wr_snap *sn, bool busy) {
     if (!sn->m) return;
@@ -139,13 +115,11 @@ static wr_code hold_table(wr_snap *sn, MYSQL *m, wr_err *err) {
 typedef struct result {
     MYSQL *m;
     MYSQL_STMT *st;
-    wr_source *s;
 } result;
 
 static void result_close(result *r) {
     if (!r->st) return;
     mysql_stmt_close(r->st);
-    __atomic_sub_fetch(&r->s->reading, 1, __ATOMIC_RELAXED);
     r->st = NULL;
 }
 
@@ -157,8 +131,7 @@ static wr_code result_open(wr_snap *sn, MYSQL *m, const char *sql, result *ret, 
         mysql_stmt_close(st);
         return as_ddl(sn, err);
     }
-    *ret = (result){m, st, sn->s};
-    __atomic_add_fetch(&sn->s->reading, 1, __ATOMIC_RELAXED);
+    *ret = (result){m, st};
     return WR_OK;
 }
 
@@ -370,13 +343,23 @@ static wr_code read_piece(wr_snap *sn, const char *cond, progress *pr, wr_row_fn
     return rc;
 }
 
-static wr_code read_pieces(wr_snap *sn, char *const *conds, int n, progress *pr, wr_row_fn *fn, void *ctx, wr_err *err) {
+static wr_code read_in_transaction(wr_snap *sn, char *const *conds, int n, progress *pr, wr_row_fn *fn, void *ctx,
+                                   wr_err *err) {
     WR_TRY(wr_snap_connected(sn, err));
     WR_TRY(wr_my_exec(sn->m, err, "START TRANSACTION READ ONLY"));
     WR_TRY(hold_table(sn, sn->m, err));
     WR_TRY(verify(sn, sn->m, err));
     for (int i = 0; i < n && pr->left > 0; i++) WR_TRY(read_piece(sn, conds[i], pr, fn, ctx, err));
     return wr_my_exec(sn->m, err, "COMMIT");
+}
+
+/* Waits for its turn before it holds the table. */
+static wr_code read_pieces(wr_snap *sn, char *const *conds, int n, progress *pr, wr_row_fn *fn, void *ctx, wr_err *err) {
+    wr_budget_slot slot;
+    wr_budget_enter(sn->s->budget, &slot);
+    wr_code rc = read_in_transaction(sn, conds, n, pr, fn, ctx, err);
+    wr_budget_leave(sn->s->budget, &slot);
+    return rc;
 }
 
 static wr_code read_range(wr_snap *sn, const char *after, const char *upto, progress *pr, wr_row_fn *fn, void *ctx,
@@ -410,13 +393,13 @@ wr_code wr_snap_chunk(wr_snap *sn, const wr_key_range *range, uint64_t max_rows,
     if (!at) return wr_nomem(err, "a snapshot cursor", strlen(after));
     /* With a rate limit a chunk is read in steps of a quarter second's rows, and the waiting is done between them,
      * where no metadata lock is held. */
-    uint64_t rate = sn->s->rows_per_second, step = rate == 0 ? max_rows : rate / 4 + 1, left = max_rows;
+    uint64_t rate = wr_budget_rate(sn->s->budget), step = rate == 0 ? max_rows : rate / 4 + 1, left = max_rows;
     for (;;) {
         progress pr = {.left = left < step ? left : step};
         uint64_t want = pr.left;
-        wr_budget_take(sn->s, (double)want);
+        wr_budget_rows(sn->s->budget, (double)want);
         wr_code rc = read_range(sn, at, upto, &pr, fn, ctx, err);
-        wr_budget_take(sn->s, -(double)(want - pr.rows));
+        wr_budget_rows(sn->s->budget, -(double)(want - pr.rows));
         if (rc != WR_OK) {
             wr_snap_drop(sn, true);
             wr_free(pr.after);
@@ -534,10 +517,13 @@ static wr_code open_view(wr_snap *sn, all_read *ar, wr_err *err) {
 static wr_code read_view(wr_snap *sn, wr_row_fn *fn, void *ctx, wr_err *err) {
     WR_AUTO char *sql = wr_asprintf("SELECT %s FROM %s", sn->select_sql, sn->table_sql);
     if (!sql) return wr_nomem(err, "a SELECT", strlen(sn->select_sql));
-    uint64_t rate = sn->s->rows_per_second, step = rate / 20 + 1, since = 0;
+    uint64_t rate = wr_budget_rate(sn->s->budget), step = rate / 20 + 1, since = 0;
     result r = {0};
-    WR_TRY(result_open(sn, sn->m, sql, &r, err));
-    wr_code rc = wr_snap_plan_wire(sn->plan, r.st->fields, r.st->field_count, err);
+    wr_budget_slot slot;
+    wr_budget_enter(sn->s->budget, &slot);
+    wr_code rc = result_open(sn, sn->m, sql, &r, err);
+    if (rc != WR_OK) return wr_budget_leave(sn->s->budget, &slot), rc;
+    rc = wr_snap_plan_wire(sn->plan, r.st->fields, r.st->field_count, err);
     while (rc == WR_OK) {
         const uint8_t *p = NULL;
         size_t n = 0;
@@ -545,10 +531,11 @@ static wr_code read_view(wr_snap *sn, wr_row_fn *fn, void *ctx, wr_err *err) {
         if (rc != WR_OK || n == 0) break;
         rc = wr_snap_plan_row(sn->plan, p, n, &sn->row, err);
         if (rc == WR_OK) rc = fn(ctx, wr_buf_view(&sn->row), err);
-        if (rate && ++since >= step) wr_budget_take(sn->s, (double)since), since = 0;
+        if (rate && ++since >= step) wr_budget_rows(sn->s->budget, (double)since), since = 0;
     }
     if (rc != WR_OK) wr_snap_drop(sn, true);
     result_close(&r);
+    wr_budget_leave(sn->s->budget, &slot);
     return rc;
 }
 

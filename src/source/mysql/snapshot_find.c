@@ -112,7 +112,7 @@ wr_code wr_snap_find(wr_snap *sn, const char *const *keys, int nkeys, wr_row_fn 
         WR_AUTO char *cond = NULL;
         int from = at;
         WR_TRY(condition(sn, keys, nkeys, &at, &cond, err));
-        wr_budget_take(sn->s, (double)(at - from));
+        wr_budget_rows(sn->s->budget, (double)(at - from));
         WR_TRY(wr_snap_read_where(sn, cond, (uint64_t)(at - from), fn, ctx, err));
     }
     return WR_OK;

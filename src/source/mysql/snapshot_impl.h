@@ -46,7 +46,5 @@ void wr_snap_drop(wr_snap *sn, bool busy); /* the connection; busy: rows may be 
 wr_code wr_snap_view(wr_snap *sn, wr_pos *ret_pos, wr_err *err);
 /* The rows that meet a condition, of which there are at most `most`, in one transaction. */
 wr_code wr_snap_read_where(wr_snap *sn, const char *cond, uint64_t most, wr_row_fn *fn, void *ctx, wr_err *err);
-/* Takes n rows from the source's budget and sleeps off the debt. Negative n gives back. */
-void wr_budget_take(wr_source *s, double n);
 
 #endif

@@ -5,11 +5,14 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <strings.h>
 #include "snapshot_impl.h"
 #include "weir/base/mem.h"
 #include "weir/base/sum.h"
 
 #define ROWS_PER_QUERY 500000
+#define QUERY_S 5 /* with a limit of rows a second: so many seconds' rows at once, as they are paid for afterwards */
 #define QUERIES_MAX 4096
 
 static bool is_text(const wr_my_col *c) { return c->kind == MY_CHAR || c->kind == MY_VARCHAR || c->kind == MY_TEXT || c->kind == MY_ENUM || c->kind == MY_SET || c->kind == MY_JSON; }
@@ -231,22 +234,53 @@ static wr_code sum_range(wr_snap *sn, const char *what, const wr_key_range *rang
 static wr_code sum_ranges(wr_snap *sn, const char *what, wr_key_range *ranges, int n, wr_snap_total *t, wr_err *err) {
     for (int i = 0; i < n; i++) {
         uint64_t before = t->rows;
-        WR_TRY(sum_range(sn, what, &ranges[i], t, err));
-        wr_budget_take(sn->s, (double)(t->rows - before));
+        wr_budget_slot slot;
+        WR_TRY(wr_source_wait_until_calm(sn->s, NULL, NULL, err));
+        wr_budget_enter(sn->s->budget, &slot);
+        wr_code rc = sum_range(sn, what, &ranges[i], t, err);
+        wr_budget_leave(sn->s->budget, &slot);
+        if (rc != WR_OK) return rc;
+        wr_budget_rows(sn->s->budget, (double)(t->rows - before));
     }
     return WR_OK;
 }
 
-wr_code wr_snap_sum(wr_snap *sn, bool rows_only, wr_snap_total *ret, wr_err *err) {
-    uint64_t most = sn->estimate / ROWS_PER_QUERY + 1;
+static wr_code take_text(void *ctx, MYSQL_ROW row, unsigned long *lengths, unsigned ncols, wr_err *err) {
+    if (ncols && row[0]) snprintf(ctx, 40, "%s", row[0]);
+    return WR_OK;
+}
+
+/* MySQL has it in a component of its own since 9.6; with FIPS it gives NULL. */
+wr_code wr_source_check_md5(wr_source *s, wr_err *err) {
+    MYSQL *m;
+    char md5[40] = "";
+    wr_err why = WR_ERR_INIT;
+    WR_TRY(wr_my_connect(&s->conn, &m, err));
+    wr_code rc = wr_my_query(m, take_text, md5, &why, "SELECT MD5('weir')");
+    wr_my_disconnect(m);
+    if (rc == WR_OK && !strcasecmp(md5, "57c6838eabf401f73f6dd50093408e33")) return WR_OK;
+    if (rc != WR_OK && why.retry == WR_RETRY_SOON) return *err = why, rc;
+    bool component = s->flavor == WR_MYSQL && s->version_num >= 90600;
+    wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "the server gives no MD5: %s", rc != WR_OK && component ? "the component that has the function since MySQL 9.6 is not installed" : rc != WR_OK ? why.msg : md5[0] ? "MD5('weir') is not what it should be" : "MD5('weir') is NULL, as in FIPS mode");
+    if (component) return wr_err_cure(err, "have an administrator run INSTALL COMPONENT 'file://component_classic_hashing'; or compare with --hash fast, or with --method rows");
+    return wr_err_cure(err, "compare with --hash fast, or with --method rows");
+}
+
+static void put_sum(wr_buf *b, const wr_snap *sn, wr_sum_of what) {
+    if (what == WR_SUM_NOTHING) wr_buf_printf(b, "0");
+    if (what == WR_SUM_CRC32) wr_buf_printf(b, "SUM(CRC32("), put_text_sql(b, sn), wr_buf_printf(b, "))");
+    if (what == WR_SUM_MD5) wr_buf_printf(b, "SUM(CAST(CONV(LEFT(MD5("), put_text_sql(b, sn), wr_buf_printf(b, "),16),16,10) AS UNSIGNED))");
+}
+
+wr_code wr_snap_sum(wr_snap *sn, wr_sum_of sum, wr_snap_total *ret, wr_err *err) {
+    uint64_t rate = wr_budget_rate(sn->s->budget), each = rate && rate * QUERY_S < ROWS_PER_QUERY ? rate * QUERY_S : ROWS_PER_QUERY, most = sn->estimate / each + 1;
     int n = 1, parts = most > QUERIES_MAX ? QUERIES_MAX : (int)most;
     WR_AUTO wr_key_range *ranges = wr_calloc((size_t)parts, sizeof *ranges);
     WR_AUTO_BUF wr_buf what = WR_BUF_INIT;
     wr_snap_total t = {0};
     if (!ranges) return wr_nomem(err, "ranges", (size_t)parts * sizeof *ranges);
     if (sn->k.n) WR_TRY(wr_snap_split(sn, parts, ranges, &n, err));
-    wr_buf_printf(&what, rows_only ? "0" : "SUM(CRC32(");
-    if (!rows_only) put_text_sql(&what, sn), wr_buf_printf(&what, "))");
+    put_sum(&what, sn, sum);
     wr_code rc = wr_buf_cstr(&what) ? wr_snap_view(sn, &t.pos, err) : wr_nomem(err, "SQL", what.n);
     if (rc == WR_OK) rc = sum_ranges(sn, (char *)what.p, ranges, n, &t, err);
     wr_snap_drop(sn, rc != WR_OK);

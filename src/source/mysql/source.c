@@ -27,7 +27,8 @@ void wr_source_close(wr_source *s) {
     wr_source_join_clear(s);
     wr_catalogue_free(s->catalogue);
     wr_capture_free(s->capture);
-    pthread_mutex_destroy(&s->budget_lock);
+    wr_budget_free(s->budget);
+    pthread_mutex_destroy(&s->calm_lock);
     pthread_mutex_destroy(&s->view_lock);
     wr_free(s);
 }
@@ -101,9 +102,9 @@ static wr_code open_on(wr_source *s, const wr_source_options *o, wr_err *err) {
     s->conn.port = o->port ? o->port : 3306;
     s->conn.tls = o->tls;
     s->types = (wr_my_types){.zero_date = o->zero_date, .time_as = o->time_as, .replaced = &s->stats.replaced_dates};
-    s->rows_per_second = o->snapshot_rows_per_second;
     s->max_threads_running = o->max_threads_running, s->max_replica_lag_s = o->max_replica_lag_s;
     s->server_id = o->server_id ? o->server_id : derived_server_id(o->pipeline_name);
+    WR_TRY(wr_budget_new(o->budget_path, o->snapshot_rows_per_second, o->max_readers, &s->budget, err));
     WR_TRY(wr_capture_new(o->capture, o->ncapture, o->exclude, o->nexclude, &s->capture, err));
     MYSQL *m;
     WR_TRY(wr_my_connect(&s->conn, &m, err));
@@ -119,7 +120,7 @@ static wr_code open_on(wr_source *s, const wr_source_options *o, wr_err *err) {
 wr_code wr_source_open(const wr_source_options *opts, wr_source **ret_source, wr_err *err) {
     wr_source *s = wr_calloc(1, sizeof *s);
     if (!s) return wr_nomem(err, "source", sizeof *s);
-    pthread_mutex_init(&s->budget_lock, NULL);
+    pthread_mutex_init(&s->calm_lock, NULL);
     pthread_mutex_init(&s->view_lock, NULL);
     wr_code rc = open_on(s, opts, err);
     if (rc != WR_OK) {

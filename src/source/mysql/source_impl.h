@@ -3,6 +3,7 @@
 #define WEIR_SOURCE_MYSQL_SOURCE_IMPL_H
 
 #include <pthread.h>
+#include "budget.h"
 #include "catalogue.h"
 #include "conn.h"
 #include "def.h"
@@ -24,14 +25,11 @@ struct wr_source {
     wr_my_table **join; int njoin; /* @thread stream: tables that join at join_at; entries taken over are NULL */
     wr_pos join_at;               /* "" = nobody */
     wr_catalogue *catalogue;      /* @thread stream */
-    uint64_t rows_per_second;     /* snapshot budget, 0 = none */
-    pthread_mutex_t budget_lock;  /* guards the next two */
-    double budget_tokens;
-    int64_t budget_at_us;
-    int64_t calm_at_us;           /* budget_lock: the server was asked how busy it is */
-    bool busy;                    /* budget_lock: its answer */
+    wr_budget *budget;            /* of reading tables */
+    pthread_mutex_t calm_lock;    /* guards the next two */
+    int64_t calm_at_us;           /* the server was asked how busy it is */
+    bool busy;                    /* its answer */
     int max_threads_running, max_replica_lag_s; /* 0 = no limit */
-    int reading;                  /* atomic: statements of snapshots under way */
     pthread_mutex_t view_lock;    /* one exact view at a time: opening one may read the binlog, and as a replica a source is there once */
     wr_stream_stats stats;        /* atomics */
 };

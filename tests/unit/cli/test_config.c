@@ -15,6 +15,7 @@ static const char full[] = "name: shop\nhome: ./shop.weir\nsource:\n  url: mysql
                            "  capture: ['shop\\..*', 'a\\.b']\n  exclude: ['shop\\.tmp_.*']\nmerge:\n  - {from: 'a_\\d+\\.t', to: a.t}\n"
                            "types: {zero_date: epoch, time: string}\npolicy: {on_drop: mirror, rowless_change: stop}\n"
                            "transform:\n  functions: f.sql\n  rules:\n  - {table: 'a\\..*', filter: 'x > 1', set: {t: a + b}, mask: {m: hash, n: null}, convert: {c: date}, rename: {o: p}, drop: [d], on_error: dead-letter}\n  - {table: b\\.c}\n"
+                           "compare: {schedule: daily at 03:00, level: keys, method: pushed, hash: md5, tables: [a, b]}\n"
                            "snapshot: {rows_per_second: 1000, parallel: 4}\nlake:\n  format_version: 2\n  commit: {every: 1.5s, bytes: 64MiB}\n"
                            "  layout:\n  - {match: 'shop\\.orders', partition: [month(created_at), bucket(16, id), region], sort: [created_at desc, id], bloom_filters: [id, email], target_file_bytes: 64MB}\n  - {match: 'shop\\..*'}\n";
 
@@ -55,6 +56,8 @@ static void every_key_reaches_its_option(void **state) {
     assert_int_equal(o->format_version, 2);
     assert_int_equal(o->commit_every_us, 1500000);
     assert_int_equal(o->commit_bytes, 64u << 20);
+    const wr_config_compare *k = wr_config_compare_of(c);
+    assert_string_equal(k->schedule, "daily at 03:00"), assert_int_equal(k->level, 1), assert_int_equal(k->method, 1), assert_int_equal(k->hash, 1), assert_int_equal(k->ntables, 2), assert_string_equal(k->tables[1], "b");
     assert_int_equal(o->nlayout, 2);
     const wr_layout_rule *l = &o->layout[0];
     assert_string_equal(l->match, "shop\\.orders"), assert_int_equal(l->npartition, 3), assert_int_equal(o->layout[1].npartition, 0);
@@ -152,6 +155,8 @@ static void each_mistake_is_named_with_its_cure(void **state) {
         {"name: a\nsource: {url: 'mysql://u@h', capture: [x]}\nlake:\n  layout:\n  - {match: x, partition: ['month( )']}\n", "names no column", ""},
         {"name: a\nsource: {url: 'mysql://u@h', capture: [x]}\nlake:\n  layout:\n  - {match: x, partition: [a, b, identity(a)]}\n", "lake.layout[0].partition: a stands beside a: they are the same", "take one of them out"},
         {"name: a\nsource: {url: 'mysql://u@h', capture: [x]}\nlake:\n  layout:\n  - {match: x, partition: [day(a), month(a)]}\n", "month(a) stands beside day(a): one follows from the other", "the finer one"},
+        {"name: a\nsource: {url: 'mysql://u@h', capture: [x]}\ncompare: {schedule: nightly}\n", "compare.schedule: 'nightly' is no schedule", "every 6h"},
+        {"name: a\nsource: {url: 'mysql://u@h', capture: [x]}\ncompare: {tables: [a, b, c, d, e, f, g, h, i]}\n", "compare.tables has 9 expressions, 8 are possible", "several"},
         {"name: a\nsource: {url: 'mysql://u@h', capture: [x]}\nmerge: [{from: x}]\n", "needs both from and to", ""},
     };
     for (size_t i = 0; i < sizeof m / sizeof *m; i++) {

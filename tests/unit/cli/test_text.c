@@ -14,7 +14,21 @@ static void ages_have_a_unit(void **st) {
     for (size_t i = 0; i < sizeof none / sizeof *none; i++) assert_int_equal(wr_cli_age(none[i]), -1);
 }
 
+static void minutes_are_times_or_ages(void **st) {
+    wr_err err = WR_ERR_INIT;
+    int64_t at, now;
+    assert_int_equal(wr_cli_minute("--to", "1970-01-02", &at, &err), WR_OK);
+    assert_int_equal(at, 1440);
+    assert_int_equal(wr_cli_minute("--to", "1970-01-02T01:30Z", &at, &err), WR_OK);
+    assert_int_equal(at, 1530);
+    assert_int_equal(wr_cli_minute("--to", "0s", &now, &err), WR_OK);
+    assert_int_equal(wr_cli_minute("--to", "2h", &at, &err), WR_OK);
+    assert_true(now - at == 120 || now - at == 119);
+    static const char *const none[] = {"", "soon", "2026-13-01", "2026-01-01T", "2026-01-01T10", "2026-01-01T10:00:00", "2026-01-01T10:00+01"};
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) assert_int_equal(wr_cli_minute("--to", none[i], &at, &err), WR_E_INVAL);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(ages_have_a_unit)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(ages_have_a_unit), cmocka_unit_test(minutes_are_times_or_ages)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

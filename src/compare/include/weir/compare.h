@@ -62,6 +62,13 @@ typedef struct wr_sieve_totals { uint64_t source_rows, lake_rows, missing, surpl
 /* Brings the sides together; fn gets each difference. Once. */
 wr_code wr_sieve_join(wr_sieve *s, const wr_sieve_bounds *b, wr_code (*fn)(void *ctx, const wr_difference *d, wr_err *err), void *ctx, wr_sieve_totals *ret_totals, wr_err *err);
 
+/* ------------------------------------------------------------------ MD5
+ * For those who want a hash that others know, too. WR_E_UNSUPPORTED: OpenSSL has none (FIPS). */
+typedef struct wr_md5 wr_md5;
+wr_code wr_md5_new(wr_md5 **ret_md5, wr_err *err);
+void wr_md5_free(wr_md5 *m); /* NULL is fine */
+wr_code wr_md5_of(wr_md5 *m, wr_slice s, wr_h128 *ret_hash, wr_err *err); /* hi: the first eight bytes, big endian, as the first 16 hexadecimal digits have it */
+
 /* ------------------------------------------------------------------ the report */
 typedef enum wr_verdict { WR_EQUAL = 1, WR_DIFFERENT, WR_UNDECIDED, WR_NOT_COMPARED } wr_verdict;
 const char *wr_verdict_name(wr_verdict v); /* "EQUAL" */
@@ -83,6 +90,7 @@ typedef struct wr_table_report { /* strings owned */
     char *reason;           /* why it is not EQUAL or not more; NULL */
     const char *method;     /* static: "rows", "pushed", "counts", "structure" */
     char *method_why;       /* not the one that was asked for; NULL */
+    const char *hash;       /* static: "xxh3", "crc32", "md5": what decided; NULL: no contents were compared */
     int64_t snapshot; uint64_t offset;
     char position[320];     /* of the lake's content, and what was compared with it; "" = none */
     wr_schema *schema;      /* of the rows compared; NULL: none were */
@@ -91,6 +99,7 @@ typedef struct wr_table_report { /* strings owned */
     wr_difference_shown *shown; uint64_t nshown, cap;
     uint64_t left_out;      /* differences beyond those */
     int64_t ms;
+    uint64_t rows_kept;     /* of the source that an interrupted run had read */
 } wr_table_report;
 wr_code wr_table_report_find(wr_table_report *r, const char *what, const char *subject, const char *source, const char *lake, wr_err *err); /* adds; NULLs are fine */
 void wr_table_report_forget(wr_table_report *r); /* its findings: they turned out not to count */

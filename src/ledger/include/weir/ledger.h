@@ -84,7 +84,7 @@ wr_code wr_ledger_rewind(wr_ledger *l, uint64_t offset, wr_err *err);
 /* Keeps what is complete, compares, settles. Cheap when nothing has happened. last: nothing more comes, so the last second is complete too. */
 wr_code wr_ledger_tick(wr_ledger *l, bool last, wr_err *err);
 wr_code wr_ledger_raise(wr_ledger *l, const char *hop, const char *subject, int64_t minute, const char *text, wr_err *err);
-uint64_t wr_ledger_alarms(wr_ledger *l); /* in the file. @thread any */
+uint64_t wr_ledger_alarms(wr_ledger *l); /* in the file and not acknowledged, as of the last tick. @thread any */
 
 /* A committed receipt that was not read back yet. Owned copies. */
 typedef struct wr_reading {
@@ -116,10 +116,13 @@ typedef struct wr_ledger_line { /* of one table and one event-minute */
 
 typedef struct wr_ledger_alarm {
     int64_t first_us, last_us;
-    const char *hop;            /* "captured-queued", "queued-consumed", "consumed-written", "source-captured" */
+    const char *id;             /* short, for people who acknowledge it */
+    const char *hop;            /* "captured-queued", "queued-consumed", "consumed-written", "source-captured", "compared" */
     const char *table;          /* "db.name" or a lake table */
     int64_t minute;
     const char *text;
+    int64_t acknowledged_us;    /* 0 = it is open */
+    const char *by, *why;       /* of the acknowledgement; NULL */
 } wr_ledger_alarm;
 
 typedef struct wr_ledger_look {
@@ -127,12 +130,21 @@ typedef struct wr_ledger_look {
     wr_code (*line)(void *ctx, const wr_ledger_line *l, wr_err *err);    /* by table, then minute */
     wr_code (*alarm)(void *ctx, const wr_ledger_alarm *a, wr_err *err);  /* oldest first */
 } wr_ledger_look;
-typedef struct wr_ledger_filter { const char *table; /* "db.name" or NULL */ int64_t from_minute, to_minute; /* to: exclusive, 0 = no end */ } wr_ledger_filter;
+typedef struct wr_ledger_filter { const char *table; /* "db.name" or NULL */ int64_t from_minute, to_minute; /* to: exclusive, 0 = no end */ bool acknowledged; /* alarms that are, too */ } wr_ledger_filter;
 typedef struct wr_ledger_totals {
     uint64_t pending; /* changes in commits that are still to be read back */
     uint64_t unread;  /* changes counted as written although their files had left before they were read: by expiry, or with a process that died */
 } wr_ledger_totals;
 /* WR_E_NOTFOUND: there is no ledger yet. */
 wr_code wr_ledger_view(const char *path, const wr_ledger_filter *f, const wr_ledger_look *look, wr_ledger_totals *ret_totals, wr_err *err);
+
+/* ------------------------------------------------------------------ alarms, from any process, whether a sync runs or not */
+enum { WR_ALARM_ID = 9 };
+void wr_ledger_alarm_id(const char *hop, const char *subject, int64_t minute, char ret_id[WR_ALARM_ID]);
+/* As wr_ledger_raise; but where an alarm of this hop and subject is open, that one is brought up to date. WR_E_NOTFOUND: there is no ledger. */
+wr_code wr_ledger_raise_in(const char *path, const char *hop, const char *subject, int64_t minute, const char *text, wr_err *err);
+/* which: an alarm's id, a hop, a table (all open alarms of it), or "all". They are kept, with who and why, and count as open again when the same happens in the same minute once more. *ret_n: how
+ * many were open and are not now. WR_E_NOTFOUND: there is no ledger. */
+wr_code wr_ledger_acknowledge(const char *path, const char *which, const char *by, const char *why, int *ret_n, wr_err *err);
 
 #endif

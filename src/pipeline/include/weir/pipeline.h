@@ -71,17 +71,21 @@ wr_code wr_pipeline_optimize(const wr_pipeline_options *opts, const wr_optimize 
  * at exactly that position, so that neither what has not arrived yet nor what changes meanwhile is a difference. */
 typedef enum wr_compare_level { WR_COMPARE_CONTENT = 0, WR_COMPARE_COUNTS, WR_COMPARE_STRUCTURE } wr_compare_level;
 typedef enum wr_compare_method { WR_COMPARE_ROWS = 0, WR_COMPARE_PUSHED } wr_compare_method;
+typedef enum wr_compare_hash { WR_COMPARE_FAST = 0 /* XXH3 here, CRC32 by the server */, WR_COMPARE_MD5 } wr_compare_hash;
 typedef struct wr_compare {
     const char *const *tables; int ntables; /* anchored patterns on "ns.name" of the lake; none: all */
     wr_compare_level level;
     wr_compare_method method;
+    wr_compare_hash hash;
     double sample;                  /* share of the keys, 0 = all; which, says the seed */
     uint64_t seed;
-    const char *time_column;        /* only rows whose time in this column is not before since_us; NULL = all rows */
-    int64_t since_us;
+    const char *const *columns; int ncolumns; /* of the lake, that are compared besides the keys; NULL: all, none: only keys */
+    const char *time_column;        /* only rows with since_us <= time in this column < until_us; NULL = all rows */
+    int64_t since_us, until_us;
     uint64_t rows_shown;            /* differing rows of each table that the report holds; 0 = 100,000 */
     int parallel;                   /* tables side by side; 0 = 1 */
     int patience_s;                 /* for a table that is being loaded or altered, before it is undecided; 0 = 30 */
+    bool resume;                    /* what an interrupted run of the same options had read of tables is not read again */
     const struct wr_compared *done; int ndone; /* what an interrupted run found equal: not looked at again */
     void (*progress)(void *ctx, const char *table, uint64_t rows, uint64_t estimated);
     void (*checkpoint)(void *ctx, const wr_compare_report *so_far); /* some tables are decided, others are not yet. NULL = not wanted */
@@ -109,6 +113,9 @@ typedef struct wr_repair {
 /* *ret_record: the record that is kept in home/repair, JSON (docs/formats/repair.md), owned. WR_E_TIMEOUT: it is still asked for, and will be done. A table that is refused is no error: the
  * record says so. */
 wr_code wr_pipeline_repair(const wr_pipeline_options *opts, const wr_repair *what, char **ret_record, wr_err *err);
+
+/* "user@host, process 4711": who asks, for records. */
+char *wr_pipeline_who(char buf[512]);
 
 typedef enum wr_run_mode { WR_RUN_FOREVER = 0, WR_RUN_UNTIL_CURRENT } wr_run_mode;
 /* Runs until wr_pipeline_stop (WR_OK, after finishing the commit in hand), until everything that was committed in the source when the run began

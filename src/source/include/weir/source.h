@@ -31,6 +31,8 @@ typedef struct wr_source_options { /* strings are borrowed during open only */
     uint32_t server_id;                /* as a replica; 0 = derived from the pipeline's name and host */
     const char *pipeline_name;         /* for server_id and the replica's visible name */
     uint64_t snapshot_rows_per_second; /* 0 = no limit; over all readers of this source */
+    int max_readers;                   /* statements that read tables at once, likewise; 0 = no limit, at most 64 */
+    const char *budget_path;           /* file through which all processes share these two (docs/formats/budget.md); NULL = this one alone */
     int max_threads_running, max_replica_lag_s; /* wr_source_wait_until_calm; 0 = no limit */
     const char *spool_dir;             /* for prepared XA transactions; created when needed */
 } wr_source_options;
@@ -120,17 +122,21 @@ wr_code wr_snap_read_all(wr_snap *sn, wr_row_fn *fn, void *ctx, wr_pos *ret_pos,
 int wr_snap_key_columns(const wr_snap *sn);
 wr_code wr_snap_find(wr_snap *sn, const char *const *keys, int nkeys, wr_row_fn *fn, void *ctx, wr_err *err);
 
-/* The server counts the rows and sums up a checksum of each row's text, so that none goes over the wire, as of exactly *ret_pos. rows_only: only counts them. */
+/* The server counts the rows and sums up a checksum of each row's text, so that none goes over the wire, as of exactly *ret_pos. */
+typedef enum wr_sum_of { WR_SUM_NOTHING /* rows are only counted */, WR_SUM_CRC32, WR_SUM_MD5 /* the first 64 bits of it */ } wr_sum_of;
 typedef struct wr_snap_total { uint64_t rows, sum; wr_pos pos; /* owned */ } wr_snap_total;
-wr_code wr_snap_sum(wr_snap *sn, bool rows_only, wr_snap_total *ret_total, wr_err *err);
+wr_code wr_snap_sum(wr_snap *sn, wr_sum_of what, wr_snap_total *ret_total, wr_err *err);
+/* Whether the server's MD5() is there and right. WR_E_UNSUPPORTED with the way out. @thread any */
+wr_code wr_source_check_md5(wr_source *s, wr_err *err);
 /* Whether every column has a text that the server and wr_snap_text write alike; why not otherwise. */
 bool wr_snap_can_sum(const wr_snap *sn, char why[200]);
-/* The text of a row of wr_snap_schema, appended; the sum is that of wr_crc32 over such texts, modulo 2^64. Rows that the server writes otherwise after all (dates that a
+/* The text of a row of wr_snap_schema, appended; the sum is that of such texts' checksums, modulo 2^64. Rows that the server writes otherwise after all (dates that a
  * policy replaced) give another sum, never the same by mistake. */
 wr_code wr_snap_text(const wr_snap *sn, wr_slice row, wr_buf *out, wr_err *err);
 
 /* Returns once the server has at most max_threads_running statements under way (Threads_running, ours not counted) and, where it is itself a replica, is at most max_replica_lag_s
  * behind; or once gave_up (NULL: never) says so. Who reads tables calls it before each chunk. Asks the server at most once a second; in between the last answer stands. @thread any */
+wr_code wr_source_is_calm(wr_source *s, bool *ret_calm, wr_err *err); /* the same without waiting */
 wr_code wr_source_wait_until_calm(wr_source *s, bool (*gave_up)(void *ctx), void *ctx, wr_err *err);
 
 /* ------------------------------------------------------------------ stream */
