@@ -12,7 +12,7 @@ enum { EXIT_FINE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_UNDECIDED = 3, EXIT_
 typedef struct wr_config wr_config;
 /* Reads and understands a weir.yaml. Relative paths are relative to the file's folder. Messages name file, line and key. Secrets that are needed are fetched from where
  * the file says. */
-typedef enum wr_need { WR_NEED_NOTHING = 0, WR_NEED_SOURCE = 1, WR_NEED_LAKE = 2, WR_NEED_ALL = 3 } wr_need; /* whose secrets are fetched */
+typedef enum wr_need { WR_NEED_NOTHING = 0, WR_NEED_SOURCE = 1, WR_NEED_LAKE = 2, WR_NEED_ALL = 3, WR_NEED_ALARMS = 4 } wr_need; /* whose secrets are fetched */
 wr_code wr_config_load(const char *path, wr_need need, wr_config **ret_config, wr_err *err);
 /* From memory, for the fuzzer; nothing outside is touched. */
 wr_code wr_config_parse(const char *text, size_t n, const char *path, wr_config **ret_config, wr_err *err);
@@ -34,7 +34,8 @@ typedef struct wr_args {
     const char *from, *to;    /* minutes; NULL: not given */
     int64_t older_than_us;    /* < 0: none given */
     double timeout_s;         /* < 0: none given */
-    const char *acknowledge;  /* ledger; NULL: not given */
+    bool test;                /* alarms */
+    const char *acknowledge;  /* ledger, alarms; NULL: not given */
     bool apply, reload;       /* repair */
     const char *why;
     /* compare */
@@ -57,6 +58,7 @@ int wr_cmd_optimize(const wr_args *a);
 int wr_cmd_ledger(const wr_args *a);
 int wr_cmd_compare(const wr_args *a);
 int wr_cmd_repair(const wr_args *a);
+int wr_cmd_alarms(const wr_args *a);
 
 /* "weir: message" and the way out to standard error; returns EXIT_FAILED, EXIT_USAGE for WR_E_CONFIG and WR_E_INVAL. */
 int wr_cli_fail(const wr_err *err);

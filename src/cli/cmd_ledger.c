@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "weir/alarm.h"
 #include "json.h"
 #include "weir/base/clock.h"
 #include "weir/base/mem.h"
@@ -29,7 +30,7 @@ typedef struct total {
 
 typedef struct report {
     form form;
-    const char *pipeline;
+    const char *pipeline, *home;
     bool by_minute, colour;
     int64_t from, to;                       /* minutes of the heat map */
     total *totals; int n;
@@ -185,6 +186,25 @@ static void escape_label(const char *s, wr_buf *b) {
     }
 }
 
+static void print_prometheus_alarms(const char *pipeline, const char *home) {
+    wr_alarm_list l;
+    wr_err err = WR_ERR_INIT;
+    if (wr_alarms_read(home, &l, &err) != WR_OK) {
+        wr_cli_fail(&err);
+        return;
+    }
+    printf("# HELP weir_alarm Alarms that have not recovered; 1 = open, 0 = acknowledged.\n# TYPE weir_alarm gauge\n");
+    for (int i = 0; i < l.n; i++) {
+        WR_AUTO_BUF wr_buf subject = WR_BUF_INIT;
+        const wr_alarm *a = &l.list[i];
+        escape_label(a->subject, &subject);
+        const char *s = wr_buf_cstr(&subject);
+        if (s && a->state != WR_ALARM_RECOVERED) printf("weir_alarm{pipeline=\"%s\",kind=\"%s\",subject=\"%s\",severity=\"%s\"} %d\n", pipeline, a->kind, s, wr_alarm_severity_name(a->severity), a->state == WR_ALARM_OPEN);
+    }
+    printf("# HELP weir_notices_undelivered Notices of alarms that wait for who is to be told.\n# TYPE weir_notices_undelivered gauge\nweir_notices_undelivered{pipeline=\"%s\"} %d\n", pipeline, l.undelivered);
+    wr_alarm_list_clear(&l);
+}
+
 static void print_prometheus(const report *r, const wr_ledger_totals *totals) {
     WR_AUTO_BUF wr_buf pipeline = WR_BUF_INIT;
     escape_label(r->pipeline, &pipeline);
@@ -208,6 +228,7 @@ static void print_prometheus(const report *r, const wr_ledger_totals *totals) {
     printf("# HELP weir_ledger_alarms Alarms within the range.\n# TYPE weir_ledger_alarms gauge\nweir_ledger_alarms{pipeline=\"%s\"} %d\n", p, r->nalarms);
     printf("# HELP weir_ledger_pending_changes Changes in commits that are still to be read back.\n# TYPE weir_ledger_pending_changes gauge\nweir_ledger_pending_changes{pipeline=\"%s\"} %" PRIu64 "\n", p, totals->pending);
     printf("# HELP weir_ledger_unread_changes Changes whose files had left before they were read back.\n# TYPE weir_ledger_unread_changes gauge\nweir_ledger_unread_changes{pipeline=\"%s\"} %" PRIu64 "\n", p, totals->unread);
+    print_prometheus_alarms(p, r->home);
 }
 
 static void print_alarms(const report *r) {
@@ -282,7 +303,7 @@ int wr_cmd_ledger(const wr_args *a) {
         wr_config_free(c);
         return rc == WR_OK ? EXIT_FINE : wr_cli_fail(&err);
     }
-    report r = {.form = a->json ? FORM_JSON : a->prometheus ? FORM_PROMETHEUS : FORM_TEXT, .pipeline = o->name, .by_minute = a->nwords, .colour = wr_cli_colour(STDOUT_FILENO), .alarms = cJSON_CreateArray()};
+    report r = {.form = a->json ? FORM_JSON : a->prometheus ? FORM_PROMETHEUS : FORM_TEXT, .pipeline = o->name, .home = o->home, .by_minute = a->nwords, .colour = wr_cli_colour(STDOUT_FILENO), .alarms = cJSON_CreateArray()};
     wr_ledger_totals totals = {0};
     int ret = EXIT_FINE;
     if (look(a, o, &r, &totals, &err) != WR_OK) ret = wr_cli_fail(&err);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include <wchar.h>
 
+#include "alarms.h"
 #include "cli.h"
 #include "schedule.h"
 #include "weir/base/clock.h"
@@ -154,6 +155,25 @@ static void add_compared(cJSON *o, const wr_config *c) {
     cJSON *v = path && wr_file_get(path, 1 << 20, &b, &ignored) == WR_OK && wr_buf_cstr(&b) ? cJSON_Parse((char *)b.p) : NULL;
     if (v) cJSON_AddItemToObject(o, "compared", v);
     if (schedule && wr_schedule_parse(schedule, &s, &ignored) == WR_OK) cJSON_AddStringToObject(o, "compare_next", wr_iso_time(wr_schedule_next(&s, wr_now_us()), iso));
+#define SHOWN_ALARMS 8
+
+static void print_alarms(const wr_alarm_list *l) {
+    int shown = 0;
+    for (int i = 0; i < l->n; i++) {
+        const wr_alarm *x = &l->list[i];
+        if (x->state == WR_ALARM_OPEN && shown++ < SHOWN_ALARMS) printf("%-12s %s %s %s: %.300s\n", "alarm", wr_alarm_severity_name(x->severity), x->kind, x->subject, x->text);
+    }
+    if (shown) printf("%-12s %d open: weir alarms tells since when, and the way out\n", "alarms", shown);
+    wr_cli_alarms_undelivered(l);
+}
+
+static void add_alarms(cJSON *o, const wr_alarm_list *l) {
+    cJSON *list = cJSON_AddArrayToObject(o, "alarms");
+    for (int i = 0; i < l->n; i++)
+        if (l->list[i].state != WR_ALARM_RECOVERED) cJSON_AddItemToArray(list, wr_cli_alarm_json(&l->list[i]));
+    cJSON *n = cJSON_AddObjectToObject(o, "notices");
+    cJSON_AddNumberToObject(n, "undelivered", l->undelivered), cJSON_AddNumberToObject(n, "dropped", (double)l->dropped);
+    if (l->error[0]) cJSON_AddStringToObject(n, "error", l->error);
 }
 
 int wr_cmd_status(const wr_args *a) {
@@ -172,11 +192,16 @@ int wr_cmd_status(const wr_args *a) {
         cJSON *o = cJSON_Parse(s.json);
         cJSON_AddBoolToObject(o, "running", s.running);
         add_compared(o, c);
+        wr_alarm_list alarms = {0};
+        wr_err unread = WR_ERR_INIT;
+        if (wr_alarms_read(wr_config_options(c)->home, &alarms, &unread) != WR_OK) wr_cli_fail(&unread);
+        if (a->json) add_alarms(o, &alarms);
         if (a->json) {
             char *t = cJSON_PrintUnformatted(o);
             if (t) puts(t);
             cJSON_free(t);
-        } else print_status(o, &s);
+        } else print_status(o, &s), print_alarms(&alarms);
+        wr_alarm_list_clear(&alarms);
         cJSON_Delete(o);
     }
     wr_status_clear(&s);

@@ -94,7 +94,7 @@ static void *progress_main(void *arg) {
 int wr_cmd_sync(const wr_args *a) {
     wr_err err = WR_ERR_INIT;
     wr_config *c;
-    if (wr_config_load(a->config, WR_NEED_ALL, &c, &err) != WR_OK) return wr_cli_fail(&err);
+    if (wr_config_load(a->config, WR_NEED_ALL | WR_NEED_ALARMS, &c, &err) != WR_OK) return wr_cli_fail(&err);
     wr_log_set(log_line, NULL, a->verbose ? WR_LOG_DEBUG : WR_LOG_WARN);
     wr_pipeline *p;
     if (wr_pipeline_open(wr_config_options(c), &p, &err) != WR_OK) {

@@ -19,6 +19,9 @@ typedef struct secret {
     char *value;
 } secret;
 
+/* An entry of alarms.notify; the texts that `s` points to are owned. */
+typedef struct sink { wr_alarm_sink s; secret url, sign, password; char **to, **argv; int nto, nargv; } sink;
+
 struct wr_config {
     char *path, *dir;
     char *name, *home, *url, *tls_ca, *warehouse;
@@ -26,7 +29,7 @@ struct wr_config {
     secret password, s3_access, s3_secret, s3_session, rest_token, rest_credential;
     char *s3_endpoint, *s3_region, *s3_ca, *rest_uri, *rest_warehouse, *rest_server, *rest_scope, *rest_ca;
     int port;
-    uint64_t tls, zero_date, time_as, on_drop, type_change, rowless, visible, rows_per_second, parallel, catalog, format_version, commit_profile, commit_every, commit_bytes, server_id, max_threads_running, max_replica_lag, queue_bytes, path_style, cache_bytes, s3_timeout, rest_timeout;
+    uint64_t tls, zero_date, time_as, on_drop, type_change, rowless, visible, rows_per_second, parallel, catalog, format_version, commit_profile, commit_every, commit_bytes, server_id, max_threads_running, max_replica_lag, queue_bytes, recovery, stalled, silent, lag_warning, lag_critical, disk_warning, disk_critical, restarts, restarts_within, path_style, cache_bytes, s3_timeout, rest_timeout;
     char **capture; int ncapture;
     char **exclude; int nexclude;
     wr_merge_rule *merge; int nmerge;
@@ -36,13 +39,14 @@ struct wr_config {
     char *budget; uint64_t max_readers;
     char **compare_tables; int ncompare_tables;
     wr_config_compare compare;
+    sink *sinks; wr_alarm_sink *told; int nsinks;
     char *functions, *mask_key_env, *functions_text, *mask_key;
     wr_s3_options s3;
     wr_rest_options rest;
     wr_pipeline_options o;
 };
 
-typedef enum key_type { T_TEXT, T_LIST, T_ENUM, T_UINT, T_DURATION, T_BYTES, T_MERGE, T_RULES, T_LAYOUT } key_type;
+typedef enum key_type { T_TEXT, T_LIST, T_ENUM, T_UINT, T_DURATION, T_BYTES, T_MERGE, T_RULES, T_LAYOUT, T_NOTIFY } key_type;
 typedef struct key {
     const char *path;         /* "source.url" */
     key_type type;
@@ -111,6 +115,16 @@ static const key keys[] = {
     {"lake.layout", T_LAYOUT, AT(layout), NULL, "how the files of some tables are laid out; the first match wins"},
     {"lake.commit.profile", T_ENUM, AT(commit_profile), "standard|seconds|bulk", "how fresh the lake is: sets every and bytes"},
     {"lake.commit.every", T_DURATION, AT(commit_every), NULL, "time between commits; the profile's"},
+    {"alarms.notify", T_NOTIFY, AT(sinks), NULL, "who is told of alarms, and how"},
+    {"alarms.recovery", T_DURATION, AT(recovery), NULL, "so long a condition must be gone before its alarm has recovered"},
+    {"alarms.stalled", T_DURATION, AT(stalled), NULL, "a thread that has not moved for so long"},
+    {"alarms.silent", T_DURATION, AT(silent), NULL, "a source from which nothing came for so long, not even a heartbeat"},
+    {"alarms.lag.warning", T_DURATION, AT(lag_warning), NULL, "the lake is so far behind"},
+    {"alarms.lag.critical", T_DURATION, AT(lag_critical), NULL, "and now it is critical"},
+    {"alarms.disk.warning", T_BYTES, AT(disk_warning), NULL, "less is free where home or a local warehouse is"},
+    {"alarms.disk.critical", T_BYTES, AT(disk_critical), NULL, "and now it is critical"},
+    {"alarms.restarts.times", T_UINT, AT(restarts), "1-32", "so many runs that ended by failure"},
+    {"alarms.restarts.within", T_DURATION, AT(restarts_within), NULL, "within this time"},
     {"lake.commit.bytes", T_BYTES, AT(commit_bytes), NULL, "memory of waiting rows that forces a commit; the profile's"},
 };
 #define NKEYS ((int)(sizeof keys / sizeof *keys))
@@ -391,6 +405,115 @@ static wr_code layout_of(reader *r, yaml_node_t *n) {
     return WR_OK;
 }
 
+/* ------------------------------------------------------------------ who is told of alarms */
+typedef struct field { const char *name; char **text; uint64_t *choice, *duration; const char *choices; char ***list; int *nlist; yaml_node_t **node; } field;
+
+/* A mapping of these fields. */
+static wr_code fields_of(reader *r, yaml_node_t *n, const char *path, const field *f, int nf) {
+    if (n->type != YAML_MAPPING_NODE) return bad(r, n, "%s must be a mapping", path);
+    for (yaml_node_pair_t *p = n->data.mapping.pairs.start; p < n->data.mapping.pairs.top; p++) {
+        yaml_node_t *v = yaml_document_get_node(&r->doc, p->value);
+        WR_AUTO char *name = NULL;
+        WR_TRY(text_of(r, yaml_document_get_node(&r->doc, p->key), path, &name));
+        WR_AUTO char *full = wr_asprintf("%s.%s", path, name);
+        if (!full) return wr_nomem(r->err, path, 64);
+        WR_TRY(once(r, n, p, full));
+        const field *at = NULL;
+        const char *names[24];
+        for (int i = 0; i < nf && i < 24; i++) names[i] = f[i].name, at = strcmp(f[i].name, name) ? at : &f[i];
+        if (!at) {
+            const char *near = wr_cli_nearest(name, names, nf);
+            bad(r, n, "unknown key '%s'", full);
+            return near ? wr_err_cure(r->err, "did you mean '%s'?", near) : wr_err_cure(r->err, "docs/operate/alarms.md lists what an entry can say");
+        }
+        if (at->node) *at->node = v;
+        else if (at->list) WR_TRY(list_of(r, v, full, at->list, at->nlist));
+        else if (at->text) WR_TRY(text_of(r, v, full, at->text));
+        else {
+            WR_AUTO char *s = NULL;
+            key k = {.path = full, .choices = at->choices};
+            WR_TRY(text_of(r, v, full, &s));
+            WR_TRY(at->choice ? choice(r, v, &k, s, at->choice) : quantity(r, v, full, s, durations, at->duration));
+        }
+    }
+    return WR_OK;
+}
+
+#define SECRET_FIELDS(name_, x) {.name = name_ "_env", .text = &(x).env}, {.name = name_ "_file", .text = &(x).file}, {.name = name_ "_command", .text = &(x).command}
+#define COUNT(list) ((int)(sizeof(list) / sizeof *(list)))
+
+static wr_code webhook_of(reader *r, yaml_node_t *n, const char *path, sink *k) {
+    uint64_t form = 0;
+    const field f[] = {{.name = "url", .text = (char **)&k->s.url}, SECRET_FIELDS("url", k->url), SECRET_FIELDS("secret", k->sign), {.name = "form", .choice = &form, .choices = "generic|feishu|slack"}, {.name = "ca", .text = (char **)&k->s.ca_file}};
+    WR_TRY(fields_of(r, n, path, f, COUNT(f)));
+    k->s.type = WR_SINK_WEBHOOK, k->s.form = (wr_webhook_form)form;
+    if ((k->s.url != NULL) + (k->url.env || k->url.file || k->url.command) != 1) return bad(r, n, "%s needs one of url, url_env, url_file and url_command", path);
+    if (form == WR_WEBHOOK_SLACK && (k->sign.env || k->sign.file || k->sign.command)) return bad(r, n, "%s: Slack's webhooks take no signature", path);
+    return WR_OK;
+}
+
+static wr_code email_of(reader *r, yaml_node_t *n, const char *path, sink *k) {
+    uint64_t tls = 0;
+    const field f[] = {{.name = "smtp", .text = (char **)&k->s.smtp}, {.name = "from", .text = (char **)&k->s.from}, {.name = "to", .list = &k->to, .nlist = &k->nto}, {.name = "user", .text = (char **)&k->s.user},
+                       SECRET_FIELDS("password", k->password), {.name = "tls", .choice = &tls, .choices = "auto|preferred|required|disabled"}, {.name = "ca", .text = (char **)&k->s.ca_file}};
+    WR_TRY(fields_of(r, n, path, f, COUNT(f)));
+    k->s.type = WR_SINK_EMAIL, k->s.tls = (wr_mail_tls)tls, k->s.to = (const char *const *)k->to, k->s.nto = k->nto;
+    if (!k->s.smtp || !k->s.from || !k->nto) return bad(r, n, "%s needs smtp, from and to", path);
+    if (strncmp(k->s.smtp, "smtp://", 7) && strncmp(k->s.smtp, "smtps://", 8)) return bad(r, n, "%s.smtp must begin with smtp:// or smtps://", path);
+    if (strchr(k->s.smtp, '@')) return bad(r, n, "%s.smtp names a user; that is %s.user", path, path);
+    for (int i = -1; i < k->nto; i++) /* a line break would be another header */
+        for (const char *c = i < 0 ? k->s.from : k->to[i]; *c; c++)
+            if ((unsigned char)*c < 0x20) return bad(r, n, "%s: an address contains a control character", path);
+    return WR_OK;
+}
+
+static wr_code command_of(reader *r, yaml_node_t *n, const char *path, sink *k) {
+    WR_TRY(list_of(r, n, path, &k->argv, &k->nargv));
+    k->s.type = WR_SINK_COMMAND, k->s.argv = (const char *const *)k->argv;
+    return k->nargv ? WR_OK : bad(r, n, "%s is empty", path);
+}
+
+static wr_code sink_of(reader *r, yaml_node_t *n, int i, sink *k) {
+    uint64_t severity = WR_ALARM_WARNING, after = 0, timeout = 0;
+    char path[64];
+    int kinds = 0;
+    snprintf(path, sizeof path, "alarms.notify[%d]", i);
+    yaml_node_t *of[3] = {NULL, NULL, NULL};
+    const field f[] = {{.name = "webhook", .node = &of[0]}, {.name = "email", .node = &of[1]}, {.name = "command", .node = &of[2]}, {.name = "name", .text = (char **)&k->s.name},
+                       {.name = "min_severity", .choice = &severity, .choices = "info|warning|critical"}, {.name = "after", .duration = &after}, {.name = "timeout", .duration = &timeout}};
+    WR_TRY(fields_of(r, n, path, f, COUNT(f)));
+    static const char *const types[3] = {"webhook", "email", "command"};
+    static wr_code (*const parse[3])(reader *, yaml_node_t *, const char *, sink *) = {webhook_of, email_of, command_of};
+    for (int t = 0; t < 3; t++) {
+        char inner[80];
+        if (!of[t]) continue;
+        if (kinds++) return bad(r, n, "%s is both %s and %s", path, types[k->s.type], types[t]);
+        snprintf(inner, sizeof inner, "%s.%s", path, types[t]);
+        WR_TRY(parse[t](r, of[t], inner, k));
+    }
+    if (!kinds) return bad(r, n, "%s needs one of webhook, email and command", path);
+    if (timeout > 30000000) return bad(r, n, "%s.timeout is above 30 s", path); /* the end of a sync waits for an attempt that is under way */
+    if (!k->s.name && !(k->s.name = wr_asprintf("%s-%d", types[k->s.type], i + 1))) return wr_nomem(r->err, path, 64);
+    if (!*k->s.name || strlen(k->s.name) > 63) return bad(r, n, "%s.name must have 1 to 63 bytes", path);
+    for (sink *q = r->c->sinks; q < k; q++)
+        if (!strcmp(q->s.name, k->s.name)) return bad(r, n, "%s.name: '%s' stands twice", path, k->s.name);
+    k->s.min_severity = (wr_alarm_severity)severity, k->s.after_us = (int64_t)after, k->s.timeout_us = (int64_t)timeout;
+    return WR_OK;
+}
+
+static wr_code notify_of(reader *r, yaml_node_t *n) {
+    if (n->type != YAML_SEQUENCE_NODE) return bad(r, n, "alarms.notify must be a list of {webhook: ...}, {email: ...} or {command: [...]}");
+    int count = (int)(n->data.sequence.items.top - n->data.sequence.items.start);
+    r->c->sinks = wr_calloc((size_t)count + 1, sizeof *r->c->sinks);
+    r->c->told = wr_calloc((size_t)count + 1, sizeof *r->c->told);
+    if (!r->c->sinks || !r->c->told) return wr_nomem(r->err, "alarms.notify", (size_t)count * sizeof *r->c->sinks);
+    for (int i = 0; i < count; i++) {
+        r->c->nsinks = i + 1;
+        WR_TRY(sink_of(r, yaml_document_get_node(&r->doc, n->data.sequence.items.start[i]), i, &r->c->sinks[i]));
+    }
+    return WR_OK;
+}
+
 /* ------------------------------------------------------------------ keys */
 static wr_code unknown(reader *r, const yaml_node_t *n, const char *path) {
     const char *names[NKEYS];
@@ -407,6 +530,7 @@ static wr_code take(reader *r, yaml_node_t *n, const key *k) {
     if (k->type == T_MERGE) return merge_of(r, n);
     if (k->type == T_RULES) return rules_of(r, n);
     if (k->type == T_LAYOUT) return layout_of(r, n);
+    if (k->type == T_NOTIFY) return notify_of(r, n);
     if (k->type == T_TEXT) return text_of(r, n, k->path, at);
     WR_AUTO char *s = NULL;
     WR_TRY(text_of(r, n, k->path, &s));
@@ -561,6 +685,20 @@ static wr_code fetch_lake(wr_config *c, wr_err *err) {
     return WR_OK;
 }
 
+static wr_code fetch_alarms(wr_config *c, wr_err *err) {
+    for (int i = 0; i < c->nsinks; i++) {
+        sink *k = &c->sinks[i];
+        char path[64];
+        struct { secret *x; const char *name; const char **to; } all[] = {{&k->url, "webhook.url", &c->told[i].url}, {&k->sign, "webhook.secret", &c->told[i].secret}, {&k->password, "email.password", &c->told[i].password}};
+        for (size_t s = 0; s < sizeof all / sizeof *all; s++) {
+            snprintf(path, sizeof path, "alarms.notify[%d].%s", i, all[s].name);
+            WR_TRY(fetch(all[s].x, path, NULL, err));
+            if (all[s].x->value) *all[s].to = all[s].x->value;
+        }
+    }
+    return WR_OK;
+}
+
 /* What lies outside the file and is no secret of the source's: functions and the key of masks. */
 static wr_code fetch_transform(wr_config *c, wr_err *err) {
     WR_AUTO_BUF wr_buf b = WR_BUF_INIT;
@@ -637,6 +775,24 @@ static wr_code assemble_compare(wr_config *c, wr_err *err) {
 
 const wr_config_compare *wr_config_compare_of(const wr_config *c) { return &c->compare; }
 
+static wr_code assemble_alarms(wr_config *c, wr_err *err) {
+    for (int i = 0; i < c->nsinks; i++) {
+        sink *k = &c->sinks[i];
+        char path[64];
+        struct { secret *x; const char *name; } secrets[] = {{&k->url, "webhook.url"}, {&k->sign, "webhook.secret"}, {&k->password, "email.password"}};
+        for (size_t s = 0; s < sizeof secrets / sizeof *secrets; s++) {
+            snprintf(path, sizeof path, "alarms.notify[%d].%s", i, secrets[s].name);
+            WR_TRY(check_secret(c, secrets[s].x, path, err));
+            WR_TRY(absolute(c, &secrets[s].x->file, err));
+        }
+        WR_TRY(absolute(c, (char **)&k->s.ca_file, err));
+        c->told[i] = k->s;
+    }
+    c->o.watch = (wr_watch_options){.stalled_us = (int64_t)c->stalled, .silent_us = (int64_t)c->silent, .lag_warning_us = (int64_t)c->lag_warning, .lag_critical_us = (int64_t)c->lag_critical, .disk_warning_bytes = c->disk_warning, .disk_critical_bytes = c->disk_critical,
+                                    .restarts = (int)c->restarts, .restarts_within_us = (int64_t)c->restarts_within, .recovery_us = (int64_t)c->recovery, .sinks = c->told, .nsinks = c->nsinks};
+    return WR_OK;
+}
+
 static wr_code assemble(wr_config *c, wr_err *err) {
     if (!c->name || !*c->name) return wr_fail(err, WR_E_CONFIG, WR_RETRY_NO, "%s: name is missing", c->path);
     if (!c->home && !(c->home = wr_asprintf("%s.weir", c->name))) return wr_nomem(err, "home", 64);
@@ -668,6 +824,7 @@ static wr_code assemble(wr_config *c, wr_err *err) {
                    .server_id = (uint32_t)c->server_id, .pipeline_name = c->name, .snapshot_rows_per_second = c->rows_per_second, .max_readers = (int)c->max_readers, .budget_path = c->budget, .max_threads_running = (int)c->max_threads_running, .max_replica_lag_s = (int)((c->max_replica_lag + 999999) / 1000000)},
     };
     WR_TRY(assemble_compare(c, err));
+    WR_TRY(assemble_alarms(c, err));
     return assemble_lake(c, err);
 }
 
@@ -709,6 +866,7 @@ wr_code wr_config_load(const char *path, wr_need need, wr_config **ret, wr_err *
     wr_code rc = need & WR_NEED_SOURCE ? fetch_password(c, err) : WR_OK;
     if (rc == WR_OK && need & WR_NEED_SOURCE) rc = fetch_transform(c, err);
     if (rc == WR_OK && need & WR_NEED_LAKE) rc = fetch_lake(c, err);
+    if (rc == WR_OK && need & WR_NEED_ALARMS) rc = fetch_alarms(c, err);
     if (rc != WR_OK) return wr_config_free(c), rc;
     *ret = c;
     return WR_OK;
@@ -719,14 +877,23 @@ static void free_pairs(const wr_pair *p, int n) {
     wr_free((wr_pair *)p);
 }
 
+static void free_secret(secret *x) {
+    wr_free(x->env), wr_free(x->file), wr_free(x->command);
+    if (x->value) explicit_bzero(x->value, strlen(x->value));
+    wr_free(x->value);
+}
+
 void wr_config_free(wr_config *c) {
     if (!c) return;
     secret *secrets[] = {&c->password, &c->s3_access, &c->s3_secret, &c->s3_session, &c->rest_token, &c->rest_credential};
-    for (size_t i = 0; i < sizeof secrets / sizeof *secrets; i++) {
-        wr_free(secrets[i]->env), wr_free(secrets[i]->file), wr_free(secrets[i]->command);
-        if (secrets[i]->value) explicit_bzero(secrets[i]->value, strlen(secrets[i]->value));
-        wr_free(secrets[i]->value);
+    for (size_t i = 0; i < sizeof secrets / sizeof *secrets; i++) free_secret(secrets[i]);
+    for (int i = 0; i < c->nsinks; i++) {
+        sink *k = &c->sinks[i];
+        free_secret(&k->url), free_secret(&k->sign), free_secret(&k->password);
+        free_list(k->to, k->nto), free_list(k->argv, k->nargv);
+        wr_free((char *)k->s.name), wr_free((char *)k->s.url), wr_free((char *)k->s.ca_file), wr_free((char *)k->s.smtp), wr_free((char *)k->s.from), wr_free((char *)k->s.user);
     }
+    wr_free(c->sinks), wr_free(c->told);
     char **texts[] = {&c->s3_endpoint, &c->s3_region, &c->s3_ca, &c->rest_uri, &c->rest_warehouse, &c->rest_server, &c->rest_scope, &c->rest_ca,
                       &c->path, &c->dir, &c->name, &c->home, &c->url, &c->tls_ca, &c->warehouse, &c->user, &c->host, &c->functions, &c->compare_schedule, &c->budget, &c->mask_key_env, &c->functions_text};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) wr_free(*texts[i]);

@@ -13,7 +13,7 @@
 
 typedef enum flag_bit { F_CONFIG = 1, F_JSON = 2, F_UNTIL = 4, F_TIMEOUT = 8, F_VERBOSE = 16, F_CSV = 32, F_ALL = 64, F_ORPHANS = 128, F_OLDER = 256, F_DELETE = 512,
                F_METHOD = 1 << 10, F_LEVEL = 1 << 11, F_HTML = 1 << 12, F_KEYS = 1 << 13, F_SAMPLE = 1 << 14, F_SEED = 1 << 15, F_LAST = 1 << 16, F_TIME = 1 << 17, F_RATE = 1 << 18, F_THREADS = 1 << 19, F_LAG = 1 << 20,
-               F_FROM = 1 << 21, F_TO = 1 << 22, F_PROMETHEUS = 1 << 23, F_RESUME = 1 << 24, F_APPLY = 1 << 25, F_RELOAD = 1 << 26, F_WHY = 1 << 27, F_PARALLEL = 1 << 28, F_HASH = 1 << 29, F_COLUMNS = 1 << 30, F_ACKNOWLEDGE = 1ll << 31, F_ALARM = 1ll << 32 } flag_bit;
+               F_FROM = 1 << 21, F_TO = 1 << 22, F_PROMETHEUS = 1 << 23, F_RESUME = 1 << 24, F_APPLY = 1 << 25, F_RELOAD = 1 << 26, F_WHY = 1 << 27, F_PARALLEL = 1 << 28, F_HASH = 1 << 29, F_COLUMNS = 1 << 30, F_ACKNOWLEDGE = 1ll << 31, F_ALARM = 1ll << 32, F_TRY = 1ll << 33 } flag_bit;
 
 typedef struct command {
     const char *name, *args, *what, *example;
@@ -35,6 +35,8 @@ static const command commands[] = {
      "weir compare -c shop.yaml\n  weir compare -c shop.yaml 'shop\\.order.*' --html report.html", wr_cmd_compare, F_CONFIG | F_JSON | F_METHOD | F_LEVEL | F_HTML | F_KEYS | F_SAMPLE | F_SEED | F_LAST | F_TIME | F_RATE | F_THREADS | F_LAG | F_RESUME | F_PARALLEL | F_HASH | F_COLUMNS | F_FROM | F_TO | F_ALARM, 0, 8},
     {"repair", "-c FILE [REPORT] [--apply] [--why TEXT] [--json]  or  -c FILE --reload TABLE ... [--apply] [--why TEXT]", "put right in the lake what a comparison found, or read whole tables again, while the sync goes on", "weir repair -c shop.yaml\n  weir repair -c shop.yaml --apply --why 'ticket 4711'\n  weir repair -c shop.yaml --reload shop.orders --apply",
      wr_cmd_repair, F_CONFIG | F_JSON | F_APPLY | F_RELOAD | F_WHY | F_TIMEOUT, 0, 8},
+    {"alarms", "-c FILE [--all] [--json]  or  -c FILE --acknowledge ID [--json]  or  -c FILE --test", "what is wrong now, since when, and the way out", "weir alarms -c shop.yaml\n  weir alarms -c shop.yaml --acknowledge 12",
+     wr_cmd_alarms, F_CONFIG | F_JSON | F_ALL | F_ACKNOWLEDGE | F_TRY, 0, 0},
     {"optimize", "-c FILE [TABLE ...] [--all] [--json]  or  -c FILE --orphans [--older-than AGE] [--delete] [--json]", "do by hand what a sync does for its tables: few files, few old snapshots", "weir optimize -c shop.yaml shop.orders\n  weir optimize -c shop.yaml --orphans --older-than 7d",
      wr_cmd_optimize, F_CONFIG | F_JSON | F_ALL | F_ORPHANS | F_OLDER | F_DELETE, 0, 8},
 };
@@ -49,16 +51,17 @@ static const flag flags[] = {
     {"--until", F_UNTIL, true, "current: end once everything committed at the start is visible"},
     {"--timeout", F_TIMEOUT, true, "seconds to wait"},
     {"--verbose", F_VERBOSE, false, "say more"},
-    {"--all", F_ALL, false, "ledger: also alarms that were acknowledged; optimize: also files that are not due, all below full size or with a deleted row"},
+    {"--all", F_ALL, false, "also what is left out otherwise: alarms that were acknowledged or have recovered; files that are not due, all below full size or with a deleted row"},
     {"--orphans", F_ORPHANS, false, "list files in the tables' folders that nothing names"},
     {"--older-than", F_OLDER, true, "only those last changed so long ago (3d; h, m, s)"},
     {"--delete", F_DELETE, false, "remove them"},
     {"--from", F_FROM, true, "from this minute on: 2026-11-30T14:05 (UTC), or an age: 2h"},
     {"--to", F_TO, true, "before this minute"},
+    {"--test", F_TRY, false, "send a notice to everybody who is to be told, and say what came of it"},
     {"--apply", F_APPLY, false, "do it; without this it is only told"},
     {"--reload", F_RELOAD, false, "read these tables again as a whole"},
     {"--why", F_WHY, true, "a reason for the record"},
-    {"--acknowledge", F_ACKNOWLEDGE, true, "an alarm by its id, all of a table or of a kind, or all: they were looked into"},
+    {"--acknowledge", F_ACKNOWLEDGE, true, "an alarm by its id (ledger: also all of a table or of a kind, or all): somebody has looked into it, or cares for it"},
     {"--prometheus", F_PROMETHEUS, false, "print metrics for Prometheus"},
     {"--level", F_LEVEL, true, "structure: definitions only; counts; keys; content: all (default)"},
     {"--method", F_METHOD, true, "rows: they are read (default); pushed: the server sums them up, and only where that differs they are read"},
@@ -149,6 +152,7 @@ static int parse(const command *c, int argc, char **argv, wr_args *a) {
         case F_VERBOSE: a->verbose = true; break;
         case F_ALL: a->all = true; break;
         case F_ORPHANS: a->orphans = true; break;
+        case F_TRY: a->test = true; break;
         case F_APPLY: a->apply = true; break;
         case F_RELOAD: a->reload = true; break;
         case F_WHY: a->why = v; break;

@@ -261,6 +261,7 @@ static void *account_main(void *arg) {
     moves m = {0};
     told t = {""};
     while (account_pause(p)) {
+        wr_beat(p, BEAT_LEDGER);
         wr_err err = WR_ERR_INIT;
         wr_code rc = wr_ledger_tick(p->ledger, false, &err);
         if (rc == WR_OK) rc = look_whether_it_moves(p, &m, &err);

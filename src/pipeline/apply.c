@@ -760,6 +760,7 @@ static wr_code loop(wr_pipeline *p, wr_queue_reader *r, const wr_pos *until, wr_
     p->next_commit_us = wr_mono_us() + p->o.commit_every_us;
     bool drained = false;
     for (;;) {
+        wr_beat(p, BEAT_APPLY);
         if (!p->in_tx && !p->stop && !p->repair) WR_TRY(wr_repair_look(p, until && wr_pos_cmp(&p->pos, until) >= 0, err));
         /* a transaction that was begun is finished: the commit in hand */
         if (p->stop && !p->in_tx) return wr_apply_commit(p, err);

@@ -182,7 +182,11 @@ static wr_code on_binlog(void *ctx, const char *file, uint32_t created_s, wr_err
     return rc;
 }
 
-static bool stopping(void *ctx) { return ((wr_pipeline *)ctx)->stop; }
+static bool stopping(void *ctx) {
+    wr_pipeline *p = ctx;
+    wr_beat(p, BEAT_CAPTURE);
+    return p->stop;
+}
 
 static wr_code restore_one(void *ctx, const wr_ddl *d, wr_err *err) { return wr_source_restore(ctx, d, err); }
 
@@ -212,6 +216,7 @@ static void *capture_main(void *arg) {
     wr_err err = WR_ERR_INIT;
     int delay = 200;
     for (;;) {
+        wr_beat(p, BEAT_CAPTURE);
         wr_pos from = {0};
         uint64_t last;
         wr_err_clear(&err);

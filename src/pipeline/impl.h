@@ -68,6 +68,9 @@ typedef struct target {
     bool reread;               /* opened with rows that must be read again: before anything is applied */
 } target;
 
+/* Long-lived threads that must move. Each counts up while it does. */
+typedef enum beat { BEAT_CAPTURE, BEAT_APPLY, BEAT_LEDGER, BEATS } beat;
+
 struct wr_pipeline {
     wr_pipeline_options o;
     char *home, *warehouse;
@@ -81,6 +84,9 @@ struct wr_pipeline {
     wr_rules *rules;
     wr_ledger *ledger;         /* NULL until the lake is open */
     _Atomic bool stop;         /* asked to end */
+    wr_alarms *alarms;         /* NULL: there is no memory for them */
+    bool failed;               /* the alarms know */
+    uint64_t beats[BEATS];     /* atomic */
 
     /* applying thread */
     wr_lake *lake;
@@ -137,6 +143,8 @@ struct wr_pipeline {
     int account_threads;       /* that run */
     bool account_stop;
     uint64_t account_from;     /* queue offset at which this run began */
+    pthread_t watch_thread;
+    bool watch_started, watch_stop;
 };
 
 /* capture.c */
@@ -208,6 +216,14 @@ void wr_account_close(wr_pipeline *p);
 void wr_account_committed(wr_pipeline *p);       /* applying thread, as the next three */
 void wr_account_leave(wr_pipeline *p, member *m); /* before its target forgets it */
 uint64_t wr_account_released(wr_pipeline *p);     /* what may leave the queue */
+
+/* watch.c */
+static inline void wr_beat(wr_pipeline *p, beat b) { __atomic_add_fetch(&p->beats[b], 1, __ATOMIC_RELAXED); }
+void wr_watch_open(wr_pipeline *p);                    /* right behind the lock */
+void wr_watch_start(wr_pipeline *p);
+void wr_watch_stop(wr_pipeline *p);
+void wr_watch_failed(wr_pipeline *p, const wr_err *why); /* the run, or its opening */
+void wr_watch_close(wr_pipeline *p);
 
 /* status.c */
 wr_code wr_status_start(wr_pipeline *p, wr_err *err);

@@ -70,6 +70,7 @@ wr_code wr_pipeline_open(const wr_pipeline_options *o, wr_pipeline **ret, wr_err
     wr_code rc = p->home && p->warehouse && lock && state && queue && xa ? WR_OK : no_such(err, "pipeline");
     if (rc == WR_OK) rc = wr_mkdirs(p->home, err);
     if (rc == WR_OK) rc = take_lock(lock, &p->lock, err);
+    if (rc == WR_OK) wr_watch_open(p);
     if (rc == WR_OK) rc = wr_routes_new(o->merge, o->nmerge, &p->routes, err);
     p->o.source.spool_dir = xa;
     if (rc == WR_OK) rc = wr_source_open(&p->o.source, &p->source, err);
@@ -82,7 +83,7 @@ wr_code wr_pipeline_open(const wr_pipeline_options *o, wr_pipeline **ret, wr_err
     if (rc == WR_OK) rc = wr_engine_open(NULL, &p->engine, err);
     if (rc == WR_OK) rc = wr_pipeline_store(o, &p->store, err);
     if (rc == WR_OK && o->transform.nrules) rc = wr_rules_new(p->engine, &o->transform, &p->rules, err);
-    if (rc != WR_OK) return wr_pipeline_close(p), rc;
+    if (rc != WR_OK) return wr_watch_failed(p, err), wr_pipeline_close(p), rc;
     *ret = p;
     return WR_OK;
 }
@@ -187,6 +188,7 @@ void wr_pipeline_close(wr_pipeline *p) {
     wr_engine_close(p->engine);
     wr_store_close(p->store);
     wr_routes_free(p->routes);
+    wr_watch_close(p);
     wr_lock_release(p->lock);
     wr_buf_free(&p->row), wr_buf_free(&p->row2), wr_buf_free(&p->enc);
     wr_pos_clear(&p->committed), wr_pos_clear(&p->join_at);
@@ -228,6 +230,7 @@ static void set_state(wr_pipeline *p, const char *state) {
 static bool back_off(wr_pipeline *p, int attempt) {
     int64_t until = wr_mono_us() + (100000ll << (attempt < 6 ? attempt : 6));
     while (!p->stop && wr_mono_us() < until) {
+        wr_beat(p, BEAT_APPLY);
         struct timespec ts;
         clock_gettime(CLOCK_REALTIME, &ts);
         ts.tv_nsec += 100000000;
@@ -284,6 +287,7 @@ wr_code wr_pipeline_run(wr_pipeline *p, wr_run_mode mode, wr_err *err) {
     wr_pos_clear(&last);
     if (rc == WR_OK) {
         set_state(p, "streaming");
+        wr_watch_start(p);
         rc = apply_with_reload(p, mode == WR_RUN_UNTIL_CURRENT ? &until : NULL, err);
     }
     wr_pos_clear(&until);
@@ -293,6 +297,8 @@ wr_code wr_pipeline_run(wr_pipeline *p, wr_run_mode mode, wr_err *err) {
     pthread_mutex_unlock(&p->lock_mu);
     wr_capture_join(p);
     wr_account_stop(p, rc == WR_OK && mode == WR_RUN_UNTIL_CURRENT);
+    wr_watch_stop(p);
+    if (rc != WR_OK) wr_watch_failed(p, err);
     pthread_mutex_lock(&p->lock_mu);
     if (rc != WR_OK) p->apply_err = *err;
     p->run_state = rc == WR_OK ? "stopped" : "failed";

@@ -366,6 +366,7 @@ void wr_queue_get_stats(wr_queue *q, wr_queue_stats *ret_stats) {
     pthread_mutex_lock(&q->lock);
     wr_queue_stats st = {.first_offset = q->segs[0]->hdr.first,
                          .last_offset = q->last_offset,
+                         .durable_offset = q->durable_offset,
                          .released_offset = q->released_offset,
                          .bytes = q->spare_bytes,
                          .bytes_in = q->bytes_in,

@@ -17,7 +17,10 @@ static const char full[] = "name: shop\nhome: ./shop.weir\nsource:\n  url: mysql
                            "transform:\n  functions: f.sql\n  rules:\n  - {table: 'a\\..*', filter: 'x > 1', set: {t: a + b}, mask: {m: hash, n: null}, convert: {c: date}, rename: {o: p}, drop: [d], on_error: dead-letter}\n  - {table: b\\.c}\n"
                            "compare: {schedule: daily at 03:00, level: keys, method: pushed, hash: md5, tables: [a, b]}\n"
                            "snapshot: {rows_per_second: 1000, parallel: 4}\nlake:\n  format_version: 2\n  commit: {every: 1.5s, bytes: 64MiB}\n"
-                           "  layout:\n  - {match: 'shop\\.orders', partition: [month(created_at), bucket(16, id), region], sort: [created_at desc, id], bloom_filters: [id, email], target_file_bytes: 64MB}\n  - {match: 'shop\\..*'}\n";
+                           "  layout:\n  - {match: 'shop\\.orders', partition: [month(created_at), bucket(16, id), region], sort: [created_at desc, id], bloom_filters: [id, email], target_file_bytes: 64MB}\n  - {match: 'shop\\..*'}\n"
+                           "alarms:\n  recovery: 5s\n  stalled: 1m\n  silent: 20s\n  lag: {warning: 10s, critical: 20s}\n  disk: {warning: 2GB, critical: 1MB}\n  restarts: {times: 5, within: 2m}\n  notify:\n"
+                           "  - {name: chat, min_severity: info, webhook: {url: 'http://x/y', form: feishu, secret_env: S}}\n"
+                           "  - {after: 15m, email: {smtp: 'smtps://m:465', from: 'W <a@b>', to: [c@d, e@f], user: u, password_file: pw, tls: required, ca: ca.pem}}\n  - {min_severity: critical, timeout: 2s, command: [page, -x]}\n";
 
 static wr_code parse(const char *text, wr_config **c, wr_err *err) {
     *err = (wr_err)WR_ERR_INIT;
@@ -58,6 +61,17 @@ static void every_key_reaches_its_option(void **state) {
     assert_int_equal(o->commit_bytes, 64u << 20);
     const wr_config_compare *k = wr_config_compare_of(c);
     assert_string_equal(k->schedule, "daily at 03:00"), assert_int_equal(k->level, 1), assert_int_equal(k->method, 1), assert_int_equal(k->hash, 1), assert_int_equal(k->ntables, 2), assert_string_equal(k->tables[1], "b");
+    const wr_watch_options *w = &o->watch;
+    assert_int_equal(w->recovery_us, 5000000), assert_int_equal(w->stalled_us, 60000000), assert_int_equal(w->silent_us, 20000000);
+    assert_int_equal(w->lag_warning_us, 10000000), assert_int_equal(w->lag_critical_us, 20000000);
+    assert_int_equal(w->disk_warning_bytes, 2000000000), assert_int_equal(w->disk_critical_bytes, 1000000);
+    assert_int_equal(w->restarts, 5), assert_int_equal(w->restarts_within_us, 120000000);
+    assert_int_equal(w->nsinks, 3);
+    assert_string_equal(w->sinks[0].name, "chat"), assert_string_equal(w->sinks[0].url, "http://x/y");
+    assert_int_equal(w->sinks[0].form, WR_WEBHOOK_FEISHU), assert_int_equal(w->sinks[0].min_severity, WR_ALARM_INFO);
+    assert_string_equal(w->sinks[1].name, "email-2"), assert_string_equal(w->sinks[1].to[1], "e@f"), assert_string_equal(w->sinks[1].ca_file, "/etc/weir/ca.pem");
+    assert_int_equal(w->sinks[1].after_us, 900000000), assert_int_equal(w->sinks[1].tls, WR_MAIL_TLS_REQUIRED), assert_int_equal(w->sinks[1].min_severity, WR_ALARM_WARNING);
+    assert_string_equal(w->sinks[2].argv[1], "-x"), assert_null(w->sinks[2].argv[2]), assert_int_equal(w->sinks[2].timeout_us, 2000000);
     assert_int_equal(o->nlayout, 2);
     const wr_layout_rule *l = &o->layout[0];
     assert_string_equal(l->match, "shop\\.orders"), assert_int_equal(l->npartition, 3), assert_int_equal(o->layout[1].npartition, 0);

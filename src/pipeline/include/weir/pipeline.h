@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include "weir/alarm.h"
 #include "weir/base/err.h"
 #include "weir/compare.h"
 #include "weir/lake.h"
@@ -19,6 +20,18 @@
 typedef enum wr_on_drop { WR_ON_DROP_KEEP = 0, WR_ON_DROP_MIRROR } wr_on_drop;
 typedef enum wr_on_type { WR_ON_TYPE_EVOLVE = 0, WR_ON_TYPE_LENIENT, WR_ON_TYPE_STOP } wr_on_type;
 typedef enum wr_on_rowless { WR_ON_ROWLESS_RESNAPSHOT = 0, WR_ON_ROWLESS_STOP } wr_on_rowless;
+
+/* When something is an alarm, and who is told. Zero is the default of each. */
+typedef struct wr_watch_options {
+    int64_t stalled_us;             /* 5 min: a thread that has not moved */
+    int64_t silent_us;              /* 1 min: nothing came from the source, not even a heartbeat; the lake has refused commits */
+    int64_t lag_warning_us, lag_critical_us;           /* 5 min, 1 h */
+    uint64_t disk_warning_bytes, disk_critical_bytes;  /* 5 GB, 1 GB: free, at home and at a local warehouse */
+    int restarts;                   /* 3: runs that ended by failure */
+    int64_t restarts_within_us;     /* 10 min */
+    int64_t recovery_us;            /* wr_alarms_options */
+    const wr_alarm_sink *sinks; int nsinks;
+} wr_watch_options;
 
 /* weir.yaml, understood. Everything is owned by whoever made it and must outlive the pipeline. */
 typedef struct wr_pipeline_options {
@@ -40,6 +53,7 @@ typedef struct wr_pipeline_options {
     const wr_layout_rule *layout; int nlayout;
     int64_t commit_every_us;        /* 0 = 10 s */
     uint64_t commit_bytes;          /* 0 = 128 MB */
+    wr_watch_options watch;
 } wr_pipeline_options;
 
 typedef struct wr_pipeline wr_pipeline;

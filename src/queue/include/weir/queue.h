@@ -104,7 +104,7 @@ wr_code wr_queue_read(wr_queue_reader *r, int timeout_ms, wr_queue_record *ret_r
 wr_code wr_queue_release(wr_queue *q, uint64_t offset, wr_err *err);
 
 typedef struct wr_queue_stats {
-    uint64_t first_offset, last_offset, released_offset;
+    uint64_t first_offset, last_offset, durable_offset, released_offset;
     uint64_t bytes;            /* on disk */
     uint64_t bytes_in, syncs;  /* since open: payload bytes appended, fdatasync calls */
 } wr_queue_stats;
