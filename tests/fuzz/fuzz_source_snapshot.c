@@ -18,11 +18,12 @@ enum { NCOLS = sizeof columns / sizeof *columns };
 
 static wr_my_key key;
 static wr_snap_plan *plan;
+static wr_my_table *t; /* the plan borrows from it */
 
 static void set_up(void) {
     static MYSQL_FIELD fields[NCOLS];
     wr_err err = WR_ERR_INIT;
-    wr_my_table *t = wr_calloc(1, sizeof *t);
+    t = wr_calloc(1, sizeof *t);
     t->db = wr_strdup("d"), t->name = wr_strdup("t"), t->id = 1, t->version = 1;
     t->cols = wr_calloc(NCOLS, sizeof *t->cols), t->ncols = NCOLS;
     for (int i = 0; i < NCOLS; i++) {
