@@ -184,9 +184,9 @@ def test_a_server_elsewhere_must_say_who_it_is(own_server, make_weir, tmp_path, 
 
 def test_a_server_elsewhere_without_tls(own_server, make_weir, flavor):
     address = other_address()
-    if not address:
-        pytest.skip("needs an address that is no loopback one")
-    s = own_server({"bind_address": "0.0.0.0", **({"skip_ssl": ""} if flavor == "mariadb" else {"tls_version": ""})})
+    if not address or flavor == "mysql":
+        pytest.skip("needs an address that is no loopback one, and a server that can do without TLS: MySQL 9 cannot")
+    s = own_server({"bind_address": "0.0.0.0", "skip_ssl": ""})
     s.sql("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY)")
     w = make_weir(s, [r"d\..*"])
     w.config["source"]["url"] = f"mysql://weir@{address}:{s.port}"
