@@ -1,6 +1,6 @@
 # Entry points. The build itself is CMake's; see CMakePresets.json for the presets.
 .DEFAULT_GOAL := all
-.PHONY: all build test demo bench bench-peers bench-ingest bench-tables fuzz asan clean help
+.PHONY: all build test lint demo bench bench-peers bench-ingest bench-tables fuzz asan clean help
 
 all: build
 
@@ -33,6 +33,9 @@ asan:  ## unit tests under address and undefined-behaviour sanitizers
 	@cmake --preset asan >/dev/null
 	@cmake --build build-asan
 	@ctest --test-dir build-asan --output-on-failure
+
+lint:  ## cppcheck; fails when it has a finding
+	@tools/lint.sh
 
 bench-ingest: build  ## a growing table with random updates: memory, write amplification, read cost (see bench/README.md)
 	@tools/setup.sh test

@@ -5,9 +5,14 @@ set(WEIR_SANITIZE "" CACHE STRING "comma list for -fsanitize, e.g. address,undef
 add_compile_options(-Wall -Wextra -Wshadow -Wpointer-arith -Wstrict-prototypes -Wmissing-prototypes
   -Wno-unused-parameter -Wno-missing-field-initializers -fno-strict-aliasing -fstack-protector-strong)
 add_compile_definitions(_GNU_SOURCE WEIR_VERSION="${PROJECT_VERSION}")
+# tests/integration/test_hardening.py looks whether they are in the binary.
 if(CMAKE_BUILD_TYPE STREQUAL "Release")
-  add_compile_options(-O2 -g1 -D_FORTIFY_SOURCE=2)
-  add_link_options(-Wl,-z,relro,-z,now)
+  include(CheckCCompilerFlag)
+  check_c_compiler_flag(-fstack-clash-protection HAS_STACK_CLASH)
+  check_c_compiler_flag(-fcf-protection=full HAS_CF_PROTECTION) # x86 alone
+  add_compile_options(-O2 -g1 -fPIE -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3 # 2 where compiler or libc know no 3
+    $<$<BOOL:${HAS_STACK_CLASH}>:-fstack-clash-protection> $<$<BOOL:${HAS_CF_PROTECTION}>:-fcf-protection=full>)
+  add_link_options(-pie -Wl,-z,relro,-z,now,-z,noexecstack)
 endif()
 if(WEIR_SANITIZE)
   add_compile_options(-fsanitize=${WEIR_SANITIZE} -fno-sanitize-recover=undefined -fno-omit-frame-pointer -g -O1)

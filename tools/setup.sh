@@ -1,6 +1,6 @@
 #!/bin/bash
 # What a machine needs for Weir. Says nothing and changes nothing when it is all there.
-#   tools/setup.sh [build] [test] [fuzz] [peers] [engines]     (default: build; test and fuzz include build, the others test)
+#   tools/setup.sh [build] [test] [fuzz] [lint] [peers] [engines]     (default: build; test and fuzz include build, the others test)
 # engines: Spark and Flink, a gigabyte, for tests/integration/test_engines.py; peers: what make bench-peers measures
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -10,6 +10,7 @@ BUILD='gcc cmake ninja-build pkg-config libmariadb-dev libzstd-dev liblz4-dev li
   libcurl4-openssl-dev libcmocka-dev python3 python3-venv'
 TEST='mariadb-server mariadb-client'
 REST='openjdk-17-jdk-headless maven'
+LINT='cppcheck'
 FUZZ='clang-14 libclang-rt-14-dev'
 PEERS='openjdk-17-jdk-headless maven'
 
@@ -86,6 +87,8 @@ do_test() {
 
 do_fuzz() { do_build; apt_need $FUZZ; }
 
+do_lint() { apt_need $LINT; }
+
 do_peers() {
   do_test
   command -v javac >/dev/null && command -v mvn >/dev/null || apt_need $PEERS
@@ -103,7 +106,7 @@ do_engines() {
 [ $# -gt 0 ] || set -- build
 for verb in "$@"; do
   case ${verb#--} in
-    build|test|fuzz|peers|engines) "do_${verb#--}" ;;
-    *) die "unknown verb '$verb'; usage: tools/setup.sh [build] [test] [fuzz] [peers] [engines]" ;;
+    build|test|fuzz|lint|peers|engines) "do_${verb#--}" ;;
+    *) die "unknown verb '$verb'; usage: tools/setup.sh [build] [test] [fuzz] [lint] [peers] [engines]" ;;
   esac
 done

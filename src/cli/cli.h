@@ -17,6 +17,9 @@ wr_code wr_config_load(const char *path, wr_need need, wr_config **ret_config, w
 /* From memory, for the fuzzer; nothing outside is touched. */
 wr_code wr_config_parse(const char *text, size_t n, const char *path, wr_config **ret_config, wr_err *err);
 void wr_config_free(wr_config *c);
+/* Whether the i-th secret's file may be read or written by everybody; then `what` says so. */
+enum { WR_CONFIG_SECRETS = 6 };
+bool wr_config_exposed(const wr_config *c, int i, char what[512]);
 const wr_pipeline_options *wr_config_options(const wr_config *c);
 
 /* Comparisons that a sync runs by itself, and what every command must know of them. */

@@ -104,6 +104,16 @@ static void check_lake(report *r, const wr_pipeline_options *o) {
     wr_store_close(store);
 }
 
+static void check_secrets(report *r, const wr_config *c) {
+    for (int i = 0; i < WR_CONFIG_SECRETS; i++) {
+        wr_finding f = {.severity = WR_FINDING_WARNS, .id = "secret-file"};
+        if (!wr_config_exposed(c, i, f.what)) continue;
+        snprintf(f.consequence, sizeof f.consequence, "whoever has an account here has the secret");
+        snprintf(f.cure, sizeof f.cure, "chmod 600");
+        keep(r, &f);
+    }
+}
+
 static int by_severity(const void *a, const void *b) { return (int)((const wr_finding *)a)->severity - (int)((const wr_finding *)b)->severity; }
 
 static void print_text(const report *r) {
@@ -146,6 +156,7 @@ int wr_cmd_check(const wr_args *a) {
     wr_code rc = wr_pipeline_check(wr_config_options(c), keep, &r, &err);
     if (rc != WR_OK) keep_error(&r, rc == WR_E_CONFIG ? "transform" : "source", &err);
     check_lake(&r, wr_config_options(c));
+    check_secrets(&r, c);
     if (r.n) qsort(r.all, (size_t)r.n, sizeof *r.all, by_severity);
     if (r.json) print_json(&r);
     else print_text(&r);

@@ -155,6 +155,8 @@ static void add_compared(cJSON *o, const wr_config *c) {
     cJSON *v = path && wr_file_get(path, 1 << 20, &b, &ignored) == WR_OK && wr_buf_cstr(&b) ? cJSON_Parse((char *)b.p) : NULL;
     if (v) cJSON_AddItemToObject(o, "compared", v);
     if (schedule && wr_schedule_parse(schedule, &s, &ignored) == WR_OK) cJSON_AddStringToObject(o, "compare_next", wr_iso_time(wr_schedule_next(&s, wr_now_us()), iso));
+}
+
 #define SHOWN_ALARMS 8
 
 static void print_alarms(const wr_alarm_list *l) {

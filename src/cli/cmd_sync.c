@@ -96,6 +96,9 @@ int wr_cmd_sync(const wr_args *a) {
     wr_config *c;
     if (wr_config_load(a->config, WR_NEED_ALL | WR_NEED_ALARMS, &c, &err) != WR_OK) return wr_cli_fail(&err);
     wr_log_set(log_line, NULL, a->verbose ? WR_LOG_DEBUG : WR_LOG_WARN);
+    char exposed[512];
+    for (int i = 0; i < WR_CONFIG_SECRETS; i++)
+        if (wr_config_exposed(c, i, exposed)) wr_log(WR_LOG_WARN, "%s; chmod 600", exposed);
     wr_pipeline *p;
     if (wr_pipeline_open(wr_config_options(c), &p, &err) != WR_OK) {
         wr_config_free(c);

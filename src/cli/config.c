@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <yaml.h>
@@ -29,7 +30,7 @@ struct wr_config {
     secret password, s3_access, s3_secret, s3_session, rest_token, rest_credential;
     char *s3_endpoint, *s3_region, *s3_ca, *rest_uri, *rest_warehouse, *rest_server, *rest_scope, *rest_ca;
     int port;
-    uint64_t tls, zero_date, time_as, on_drop, type_change, rowless, visible, rows_per_second, parallel, catalog, format_version, commit_profile, commit_every, commit_bytes, server_id, max_threads_running, max_replica_lag, queue_bytes, recovery, stalled, silent, lag_warning, lag_critical, disk_warning, disk_critical, restarts, restarts_within, path_style, cache_bytes, s3_timeout, rest_timeout;
+    uint64_t tls, zero_date, time_as, on_drop, type_change, rowless, visible, rows_per_second, parallel, catalog, format_version, commit_profile, commit_every, commit_bytes, server_id, max_threads_running, max_replica_lag, max_packet, queue_bytes, recovery, stalled, silent, lag_warning, lag_critical, disk_warning, disk_critical, restarts, restarts_within, path_style, cache_bytes, s3_timeout, rest_timeout;
     char **capture; int ncapture;
     char **exclude; int nexclude;
     wr_merge_rule *merge; int nmerge;
@@ -66,7 +67,7 @@ static const key keys[] = {
     {"home", T_TEXT, AT(home), NULL, "folder of state.db, queue/, catalog.db, warehouse/"},
     {"source.url", T_TEXT, AT(url), NULL, "mysql://user@host:port, without a password"},
     SECRET("source.password", password, "the password"),
-    {"source.tls", T_ENUM, AT(tls), "preferred|disabled|required|verify", "transport security"},
+    {"source.tls", T_ENUM, AT(tls), "auto|disabled|preferred|required|verify", "transport security; auto verifies servers on other machines"},
     {"source.tls_ca", T_TEXT, AT(tls_ca), NULL, "PEM file of the authorities to trust"},
     {"source.capture", T_LIST, AT(capture), NULL, "anchored regular expressions on db.table"},
     {"source.exclude", T_LIST, AT(exclude), NULL, "the same, taken out again"},
@@ -74,6 +75,7 @@ static const key keys[] = {
     {"source.max_threads_running", T_UINT, AT(max_threads_running), "0-100000", "reading of tables waits while the server has more statements under way; 0 = no limit"},
     {"source.max_replica_lag", T_DURATION, AT(max_replica_lag), NULL, "and while the server, itself a replica, is further behind; 0s = no limit"},
     {"source.max_readers", T_UINT, AT(max_readers), "0-64", "statements that read tables at once, of loads and comparisons together; 0 = no limit"},
+    {"source.max_packet", T_BYTES, AT(max_packet), NULL, "largest row or binlog event that is taken from the server"},
     {"merge", T_MERGE, AT(merge), NULL, "sharded tables into one"},
     {"transform.rules", T_RULES, AT(rules), NULL, "what SQL makes of rows on their way"},
     {"transform.functions", T_TEXT, AT(functions), NULL, "file of CREATE FUNCTION statements for them"},
@@ -515,7 +517,14 @@ static wr_code notify_of(reader *r, yaml_node_t *n) {
 }
 
 /* ------------------------------------------------------------------ keys */
+static const char *const secret_names[WR_CONFIG_SECRETS] = {"source.password", "lake.s3.access_key", "lake.s3.secret_key", "lake.s3.session_token", "lake.rest.token", "lake.rest.credential"};
+
 static wr_code unknown(reader *r, const yaml_node_t *n, const char *path) {
+    for (size_t i = 0; i < sizeof secret_names / sizeof *secret_names; i++)
+        if (!strcmp(path, secret_names[i])) {
+            bad(r, n, "%s: secrets do not stand in this file, which is copied, committed and shown", path);
+            return wr_err_cure(r->err, "%s_file: a file with mode 0600, %s_env: an environment variable, or %s_command: a command that prints it", path, path, path);
+        }
     const char *names[NKEYS];
     for (int i = 0; i < NKEYS; i++) names[i] = keys[i].path;
     const char *near = wr_cli_nearest(path, names, NKEYS);
@@ -821,8 +830,12 @@ static wr_code assemble(wr_config *c, wr_err *err) {
         .commit_bytes = c->commit_bytes, .cache_bytes = c->cache_bytes, .queue = {.max_bytes = c->queue_bytes},
         .source = {.host = c->host, .user = c->user, .port = c->port, .tls = (wr_tls)c->tls, .tls_ca = c->tls_ca, .capture = (const char *const *)c->capture, .ncapture = c->ncapture,
                    .exclude = (const char *const *)c->exclude, .nexclude = c->nexclude, .zero_date = (wr_zero_date)c->zero_date, .time_as = (wr_time_as)c->time_as,
-                   .server_id = (uint32_t)c->server_id, .pipeline_name = c->name, .snapshot_rows_per_second = c->rows_per_second, .max_readers = (int)c->max_readers, .budget_path = c->budget, .max_threads_running = (int)c->max_threads_running, .max_replica_lag_s = (int)((c->max_replica_lag + 999999) / 1000000)},
+                   .server_id = (uint32_t)c->server_id, .packet_max = (size_t)c->max_packet, .pipeline_name = c->name, .snapshot_rows_per_second = c->rows_per_second, .max_readers = (int)c->max_readers, .budget_path = c->budget, .max_threads_running = (int)c->max_threads_running, .max_replica_lag_s = (int)((c->max_replica_lag + 999999) / 1000000)},
     };
+    if (c->max_packet && (c->max_packet < 1 << 24 || c->max_packet > 4000000000)) {
+        wr_fail(err, WR_E_CONFIG, WR_RETRY_NO, "%s: source.max_packet is not between 16MiB and 4GB", c->path);
+        return wr_err_cure(err, "as large as the server's max_allowed_packet, or 1GiB");
+    }
     WR_TRY(assemble_compare(c, err));
     WR_TRY(assemble_alarms(c, err));
     return assemble_lake(c, err);
@@ -920,6 +933,16 @@ void wr_config_free(wr_config *c) {
     if (c->mask_key) explicit_bzero(c->mask_key, strlen(c->mask_key));
     wr_free(c->mask_key);
     wr_free(c);
+}
+
+/* No error: secrets that a container's platform puts into files are often readable by everyone in the container. */
+bool wr_config_exposed(const wr_config *c, int i, char what[512]) {
+    const secret *secrets[WR_CONFIG_SECRETS] = {&c->password, &c->s3_access, &c->s3_secret, &c->s3_session, &c->rest_token, &c->rest_credential};
+    const char *path = secrets[i]->file;
+    struct stat st;
+    if (!path || stat(path, &st) != 0 || !(st.st_mode & (S_IROTH | S_IWOTH))) return false;
+    snprintf(what, 512, "%s_file: every user of this machine may %s %s (mode %03o)", secret_names[i], st.st_mode & S_IWOTH ? "write" : "read", path, st.st_mode & 0777);
+    return true;
 }
 
 const wr_pipeline_options *wr_config_options(const wr_config *c) { return &c->o; }

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli.h"
@@ -212,7 +213,8 @@ static int parse(const command *c, int argc, char **argv, wr_args *a) {
 int main(int argc, char **argv) {
     setlocale(LC_CTYPE, "");
     signal(SIGPIPE, SIG_IGN);
-    prctl(PR_SET_DUMPABLE, 0); /* a core dump would hold the source's password */
+    umask(077);                /* whatever is written here holds the source's data */
+    if (!getenv("WEIR_CORE")) prctl(PR_SET_DUMPABLE, 0); /* a core dump would hold the source's password, and so would /proc/PID/environ */
     if (argc < 2) return usage(stderr);
     const char *name = argv[1];
     if (!strcmp(name, "help") || !strcmp(name, "--help") || !strcmp(name, "-h")) return argc > 2 ? help(argv[2]) : usage(stdout);

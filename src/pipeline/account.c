@@ -190,7 +190,7 @@ static wr_code look_at_source(wr_pipeline *p, moves *m, int64_t now, wr_err *err
     if (now - m->looked_us < LOOK_EVERY_US) return WR_OK;
     m->looked_us = now;
     wr_pos there = {0}, here = {0};
-    uint64_t off;
+    uint64_t off = 0;
     wr_err e = WR_ERR_INIT; /* a server that does not answer is capture's to tell */
     wr_code rc = wr_source_now(p->source, &there, &e);
     if (rc == WR_OK) rc = wr_queue_last(p->queue, &off, &here, &e);

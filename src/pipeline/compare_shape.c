@@ -50,6 +50,7 @@ static bool widens(wr_type a, wr_type b) {
 
 static wr_code find_column(side_table *t, const char *what, const wr_column *source, const wr_column *lake, wr_err *err) {
     char s[32], l[32];
+    /* cppcheck-suppress nullPointerRedundantCheck ; one of the two is there */
     return wr_table_report_find(t->report, what, source ? source->name : lake->name, source ? wr_type_name(source->type, s) : NULL, lake ? wr_type_name(lake->type, l) : NULL, err);
 }
 

@@ -13,8 +13,9 @@
 
 /* Positions of transactions that touched nothing captured are told this often. */
 #define POSITION_EVERY_US 100000
-/* TABLE_MAPs remembered; a server with more open tables than this makes them be looked up again. */
+/* TABLE_MAPs remembered, and their bytes; a server with more open tables than this makes them be looked up again. */
 #define TABLES_MAX 65536
+#define TABLES_BYTES_MAX ((size_t)64 << 20)
 
 /* Whether ROLLBACK undoes changes of a table. */
 typedef enum undoing { UNDONE_YES = 0, UNDONE_NO, UNDONE_UNKNOWN } undoing;
@@ -69,6 +70,8 @@ struct wr_applier {
     int64_t told_at_us, untold_event_us;
 
     wr_u64map *tables;
+    size_t tables_bytes;
+    bool statement_over;    /* its rows have come: the next TABLE_MAP is of another one */
     uint64_t last_id; table *last_table;
     uint64_t generation;    /* of the catalogue, to which these belong */
     wr_cascades *cascades;  /* NULL: to be made */
@@ -91,6 +94,7 @@ static void table_free(void *p) {
 static bool forget_tables(wr_applier *a) {
     wr_u64map_free(a->tables, table_free);
     a->last_table = NULL;
+    a->tables_bytes = 0;
     wr_cascades_free(a->cascades);
     a->cascades = NULL;
     a->generation = wr_catalogue_generation(a->env.catalogue);
@@ -613,18 +617,31 @@ static wr_code passes_over(wr_applier *a, table *t, bool *ret, wr_err *err) {
     return unsure ? doubt(a, t, err) : WR_OK;
 }
 
+/* Maps are valid within their statement: between statements they may be forgotten. */
+static wr_code bound_tables(wr_applier *a, wr_err *err) {
+    bool full = wr_u64map_len(a->tables) >= TABLES_MAX || a->tables_bytes >= TABLES_BYTES_MAX, begins = a->statement_over;
+    a->statement_over = false;
+    if (!full) return WR_OK;
+    if (begins) return forget_tables(a) ? WR_OK : wr_nomem(err, "stream", 0);
+    return wr_fail(err, WR_E_LIMIT, WR_RETRY_NO, "one statement names %zu tables with %zu MB of columns", wr_u64map_len(a->tables), a->tables_bytes >> 20);
+}
+
 static wr_code on_table_map(wr_applier *a, wr_err *err) {
     wr_ev_table_map m;
     if (a->group == GROUP_NONE) a->group = GROUP_BEGUN;
     if (a->searching && !a->xa) return WR_OK; /* what is known of tables now need not fit then */
     WR_TRY(wr_event_table_map_parse(&a->ev, &a->format, &m, err));
+    WR_TRY(bound_tables(a, err));
     table *t = wr_u64map_get(a->tables, m.table_id);
     if (t && !t->older && t->n == m.identity.n && memcmp(t->identity, m.identity.p, t->n) == 0) {
         a->last_id = m.table_id, a->last_table = t;
         return WR_OK;
     }
     a->last_table = NULL;
-    if (t) table_free(wr_u64map_del(a->tables, m.table_id));
+    if (t) {
+        a->tables_bytes -= t->n;
+        table_free(wr_u64map_del(a->tables, m.table_id));
+    }
     t = wr_calloc(1, sizeof *t + m.identity.n);
     if (!t) return wr_nomem(err, "table", sizeof *t + m.identity.n);
     t->n = m.identity.n;
@@ -654,6 +671,7 @@ static wr_code on_table_map(wr_applier *a, wr_err *err) {
     }
     if (rc == WR_OK && !wr_u64map_put(a->tables, m.table_id, t)) rc = wr_nomem(err, "table", 0);
     if (rc != WR_OK) return table_free(t), rc;
+    a->tables_bytes += t->n;
     a->last_id = m.table_id, a->last_table = t;
     return WR_OK;
 }
@@ -672,6 +690,7 @@ static wr_code on_rows(wr_applier *a, wr_err *err) {
     bool end;
     if (a->searching && !a->xa) return WR_OK;
     WR_TRY(wr_event_rows_table(&a->ev, &a->format, &id, &end, err));
+    a->statement_over |= end;
     table *t = a->last_table && a->last_id == id ? a->last_table : wr_u64map_get(a->tables, id);
     if (!t) {
         if (id == 0xFFFFFF || id == 0xFFFFFFFF) return WR_OK; /* the dummy that only ends a statement */
@@ -731,8 +750,7 @@ static wr_code adopt_set(wr_applier *a, wr_err *err) {
 
 static wr_code on_gtid(wr_applier *a, wr_err *err) {
     if (a->group != GROUP_NONE) WR_TRY(give_up(a, err));
-    /* maps are valid within their statement: between transactions they may be forgotten */
-    if (wr_u64map_len(a->tables) > TABLES_MAX && !forget_tables(a)) return wr_nomem(err, "stream", 0);
+    a->statement_over = true;
     if (a->ev.type == EV_MARIA_GTID) {
         WR_TRY(wr_event_maria_gtid_parse(&a->ev, &a->maria_gtid, err));
         a->standalone = a->maria_gtid.standalone;
@@ -762,6 +780,7 @@ static wr_code dispatch(wr_applier *a, bool nested, wr_err *err);
 static wr_code on_nested(void *ctx, wr_slice bytes, wr_err *err) {
     wr_applier *a = ctx;
     WR_TRY(wr_event_split(&a->format, bytes, true, &a->ev, err));
+    a->ev.unpacked_max = a->env.event_max;
     a->nested++;
     switch (a->ev.type) {
     case EV_TRANSACTION_PAYLOAD: case EV_FORMAT_DESCRIPTION: case EV_ROTATE: case EV_STOP: case EV_GTID: case EV_GTID_TAGGED: case EV_ANONYMOUS_GTID:
@@ -817,6 +836,7 @@ static wr_code dispatch(wr_applier *a, bool nested, wr_err *err) {
 wr_code wr_applier_feed(wr_applier *a, wr_slice event, wr_err *err) {
     a->start = a->offset;
     wr_code rc = wr_event_split(&a->format, event, false, &a->ev, err);
+    a->ev.unpacked_max = a->env.event_max;
     if (rc == WR_OK) {
         bool real = a->ev.log_pos != 0 && !(a->ev.flags & EV_FLAG_ARTIFICIAL) && a->ev.type != EV_HEARTBEAT && a->ev.type != EV_HEARTBEAT_V2;
         if (real) advance(a);

@@ -18,6 +18,7 @@ typedef struct wr_applier_env {
     wr_flavor flavor;
     bool gtid;                   /* positions carry a GTID set when the start has one */
     bool native_fk;              /* MySQL since 9.6 with innodb_native_foreign_keys: cascades are not logged, as before */
+    size_t event_max;            /* what a compressed event may become; 0 = WR_EVENT_MAX */
     wr_xa_spool *spool;          /* NULL: an XA transaction is an error */
     const wr_pos *join_at;       /* a position that must be told, "" or NULL = none (wr_source_repattern) */
     wr_stream_stats *stats;      /* may be NULL */

@@ -18,17 +18,13 @@ static wr_code take_running(void *ctx, MYSQL_ROW row, unsigned long *lengths, un
 }
 
 /* Seconds_Behind_Source is one of some sixty columns whose names depend on the server. */
+static void take_lag(void *ctx, const char *name, const char *value) {
+    load *l = ctx;
+    if (strncmp(name, "Seconds_Behind_", 15) == 0 && value && atol(value) > l->lag_s) l->lag_s = atol(value);
+}
+
 static wr_code ask_lag(MYSQL *m, wr_flavor flavor, load *l, wr_err *err) {
-    if (mysql_query(m, flavor == WR_MARIADB ? "SHOW SLAVE STATUS" : "SHOW REPLICA STATUS") != 0) return wr_my_fail(m, err, "asking for the replica's lag");
-    MYSQL_RES *res = mysql_store_result(m);
-    if (!res) return wr_my_fail(m, err, "asking for the replica's lag");
-    for (MYSQL_ROW row; (row = mysql_fetch_row(res));)
-        for (unsigned i = 0; i < mysql_num_fields(res); i++) {
-            const char *name = mysql_fetch_field_direct(res, i)->name;
-            if (strncmp(name, "Seconds_Behind_", 15) == 0 && row[i] && atol(row[i]) > l->lag_s) l->lag_s = atol(row[i]);
-        }
-    mysql_free_result(res);
-    return WR_OK;
+    return wr_my_query_named(m, take_lag, l, flavor == WR_MARIADB ? "SHOW SLAVE STATUS" : "SHOW REPLICA STATUS", err);
 }
 
 static wr_code ask(wr_source *s, MYSQL *m, bool lag_too, load *ret, wr_err *err) {

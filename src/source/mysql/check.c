@@ -181,32 +181,28 @@ typedef struct replica_state {
     char io[16], sql[16];
 } replica_state;
 
+static void take_replica_state(void *ctx, const char *name, const char *value) {
+    replica_state *ret = ctx;
+    ret->is_replica = true;
+    if (strncmp(name, "Seconds_Behind", 14) == 0 && value) {
+        double lag = strtod(value, NULL);
+        ret->lag_known = true;
+        if (lag > ret->lag) ret->lag = lag;
+    } else if (strcmp(name, "Replica_IO_Running") == 0 || strcmp(name, "Slave_IO_Running") == 0)
+        snprintf(ret->io, sizeof ret->io, "%s", value ? value : "");
+    else if (strcmp(name, "Replica_SQL_Running") == 0 || strcmp(name, "Slave_SQL_Running") == 0)
+        snprintf(ret->sql, sizeof ret->sql, "%s", value ? value : "");
+}
+
 static wr_code ask_replica(check *c, replica_state *ret, bool *ret_denied, wr_err *err) {
     const char *q = !c->mariadb && c->s->version_num >= 80022 ? "SHOW REPLICA STATUS" : "SHOW SLAVE STATUS";
+    wr_err e = WR_ERR_INIT;
     *ret = (replica_state){0};
     *ret_denied = false;
-    if (mysql_query(c->m, q) != 0) {
-        if (mysql_errno(c->m) == 1227 || mysql_errno(c->m) == 1142) return *ret_denied = true, WR_OK;
-        return wr_my_fail(c->m, err, q);
-    }
-    MYSQL_RES *r = mysql_store_result(c->m);
-    if (!r) return mysql_errno(c->m) ? wr_my_fail(c->m, err, q) : WR_OK;
-    for (MYSQL_ROW row; (row = mysql_fetch_row(r)) != NULL;) {
-        ret->is_replica = true;
-        for (unsigned i = 0; i < mysql_num_fields(r); i++) {
-            const char *name = mysql_fetch_field_direct(r, i)->name;
-            if (strncmp(name, "Seconds_Behind", 14) == 0 && row[i]) {
-                double lag = strtod(row[i], NULL);
-                ret->lag_known = true;
-                if (lag > ret->lag) ret->lag = lag;
-            } else if (strcmp(name, "Replica_IO_Running") == 0 || strcmp(name, "Slave_IO_Running") == 0)
-                snprintf(ret->io, sizeof ret->io, "%s", row[i] ? row[i] : "");
-            else if (strcmp(name, "Replica_SQL_Running") == 0 || strcmp(name, "Slave_SQL_Running") == 0)
-                snprintf(ret->sql, sizeof ret->sql, "%s", row[i] ? row[i] : "");
-        }
-    }
-    mysql_free_result(r);
-    return WR_OK;
+    if (wr_my_query_named(c->m, take_replica_state, ret, q, &e) == WR_OK) return WR_OK;
+    if (mysql_errno(c->m) == 1227 || mysql_errno(c->m) == 1142) return *ret_denied = true, WR_OK;
+    *err = e;
+    return e.code;
 }
 
 static wr_code check_topology(check *c, wr_err *err) {

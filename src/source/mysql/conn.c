@@ -2,6 +2,7 @@
 #include "conn.h"
 
 #include <errmsg.h>
+#include <ma_pvio.h>
 #include <mysqld_error.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -10,6 +11,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "answer.h"
 #include "weir/base/mem.h"
 
 enum { CONNECT_TIMEOUT_S = 10, IO_TIMEOUT_S = 900 };
@@ -103,13 +105,19 @@ static class classify(unsigned no, bool connecting) {
         return (class){WR_E_NET, WR_RETRY_SOON, no == 1153 ? "raise max_allowed_packet on the server" : ""};
     case CR_SSL_CONNECTION_ERROR:
         return (class){WR_E_NET, WR_RETRY_NO,
-                       "check tls and tls_ca: the certificate must be signed by that CA and carry the host name used; "
-                       "or choose another tls mode"};
+                       "name the authority that signed the server's certificate with source.tls_ca (MySQL and MariaDB keep "
+                       "theirs as ca.pem); the certificate must also carry the host name used. Certificates that servers make "
+                       "for themselves carry none: then tls: required, which encrypts and does not say who is at the other end, "
+                       "or, in a network you trust, tls: preferred"};
     case 1040:
         return (class){WR_E_SERVER, WR_RETRY_SOON, "raise max_connections or close other clients"};
     case 1203:
     case 1226:
         return (class){WR_E_SERVER, WR_RETRY_SOON, "raise the account's limit (max_user_connections and the like)"};
+    case CR_NET_PACKET_TOO_LARGE:
+        return (class){WR_E_LIMIT, WR_RETRY_NO,
+                       "the server sent a packet larger than source.max_packet; raise it if the server is to be trusted "
+                       "and a row or a transaction is really that large"};
     case 1205:
     case 1213:
     case 1317:
@@ -151,14 +159,40 @@ static wr_code fail_with(wr_err *err, unsigned no, const char *state, const char
     return *c.cure ? wr_err_cure(err, "%s", c.cure) : c.code;
 }
 
-wr_code wr_my_fail(MYSQL *m, wr_err *err, const char *doing) {
-    return fail_with(err, mysql_errno(m), mysql_sqlstate(m), mysql_error(m),
-                     m->host && *m->host ? m->host : m->unix_socket, m->port, m->user, m->passwd, doing, false);
+/* A packet above max_packet_size: libmariadb notices, and then says "lost connection", which would be worth another try. */
+static _Thread_local const MYSQL *too_large;
+static void (*say_error)(MYSQL *m, unsigned no, const char *state, const char *fmt, ...);
+
+static void on_error(MYSQL *m, unsigned no, const char *state, const char *fmt, ...) {
+    char text[512];
+    va_list ap;
+    if (no == CR_NET_PACKET_TOO_LARGE) too_large = m;
+    if (!fmt) {
+        say_error(m, no, state, NULL);
+        return;
+    }
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    say_error(m, no, state, "%s", text);
 }
 
-wr_code wr_my_stmt_fail(MYSQL_STMT *st, MYSQL *m, wr_err *err, const char *doing) {
-    if (!mysql_stmt_errno(st)) return wr_my_fail(m, err, doing);
-    return fail_with(err, mysql_stmt_errno(st), mysql_stmt_sqlstate(st), mysql_stmt_error(st),
+static void watch_errors(MYSQL *m) {
+    MARIADB_PVIO *pvio = m->net.pvio;
+    if (too_large == m) too_large = NULL; /* another one at the same address */
+    if (!pvio || !pvio->set_error || pvio->set_error == on_error) return;
+    __atomic_store_n(&say_error, pvio->set_error, __ATOMIC_RELAXED); /* the same function for every connection */
+    pvio->set_error = on_error;
+}
+
+wr_code wr_my_fail(MYSQL *m, wr_err *err, const char *doing) {
+    if (too_large == m) {
+        char text[80];
+        too_large = NULL;
+        snprintf(text, sizeof text, "a packet of more than %lu MB", m->net.max_packet_size >> 20);
+        return fail_with(err, CR_NET_PACKET_TOO_LARGE, NULL, text, m->host && *m->host ? m->host : m->unix_socket, m->port, m->user, m->passwd, doing, false);
+    }
+    return fail_with(err, mysql_errno(m), mysql_sqlstate(m), mysql_error(m),
                      m->host && *m->host ? m->host : m->unix_socket, m->port, m->user, m->passwd, doing, false);
 }
 
@@ -188,7 +222,7 @@ static const char *const ca_bundles[] = {"/etc/ssl/certs/ca-certificates.crt", "
 
 static void set_options(MYSQL *m, const wr_my_conn_options *o, const char *plugin_dir) {
     unsigned connect_s = CONNECT_TIMEOUT_S, io_s = IO_TIMEOUT_S, tcp = MYSQL_PROTOCOL_TCP, no = 0;
-    unsigned long packet = 1ul << 30;
+    unsigned long packet = WR_MY_PACKET_MAX;
     my_bool on = 1, off = 0;
     mysql_options(m, MYSQL_OPT_CONNECT_TIMEOUT, &connect_s);
     mysql_options(m, MYSQL_OPT_READ_TIMEOUT, &io_s);
@@ -212,6 +246,7 @@ static void set_options(MYSQL *m, const wr_my_conn_options *o, const char *plugi
     case WR_TLS_DISABLED:
         mysql_options(m, MYSQL_OPT_SSL_ENFORCE, &off);
         break;
+    case WR_TLS_AUTO:
     case WR_TLS_PREFERRED:
     case WR_TLS_REQUIRED: /* both ask for TLS; the library goes on in clear only when the server does not offer it */
         mysql_options(m, MYSQL_OPT_SSL_ENFORCE, &on);
@@ -281,6 +316,12 @@ static wr_code connect_once(const wr_my_conn_options *o, const char *plugin_dir,
 /* @thread any: the library's one-time set-up is its own business before the first mysql_init of several threads. */
 __attribute__((constructor)) static void library_init(void) { (void)mysql_library_init(0, NULL, NULL); }
 
+__attribute__((cold, noinline)) static wr_code no_tls(const wr_my_conn_options *o, wr_err *err) {
+    wr_fail(err, WR_E_NET, WR_RETRY_NO, "connecting at %s:%d as '%s': the server offers no TLS, and tls is %s%s", o->host, o->port, o->user,
+            o->tls == WR_TLS_VERIFY ? "verify" : "required", o->tls_chosen ? "" : ", as it is for servers on other machines when nothing is said");
+    return wr_err_cure(err, "switch TLS on in the server (ssl_cert, ssl_key), or, in a network you trust, set source.tls: preferred");
+}
+
 wr_code wr_my_connect(const wr_my_conn_options *o, MYSQL **ret_mysql, wr_err *err) {
     if (o->tls_ca && access(o->tls_ca, R_OK) != 0 && o->tls != WR_TLS_DISABLED)
         return wr_fail(err, WR_E_CONFIG, WR_RETRY_NO, "tls_ca: cannot read %s", o->tls_ca);
@@ -293,11 +334,10 @@ wr_code wr_my_connect(const wr_my_conn_options *o, MYSQL **ret_mysql, wr_err *er
     if (rc != WR_OK) return rc;
     if (o->tls >= WR_TLS_REQUIRED && !mysql_get_ssl_cipher(m)) {
         mysql_close(m);
-        wr_fail(err, WR_E_NET, WR_RETRY_NO, "connecting at %s:%d as '%s': the server offers no TLS, and tls is %s",
-                o->host, o->port, o->user, o->tls == WR_TLS_VERIFY ? "verify" : "required");
-        return wr_err_cure(err, "switch TLS on in the server (ssl_cert, ssl_key), or set tls: preferred");
+        return no_tls(o, err);
     }
     keep_alive(m);
+    watch_errors(m);
     if ((rc = set_session(m, err)) != WR_OK) {
         wr_my_disconnect(m);
         return wr_err_in(err, "setting up the session");
@@ -305,6 +345,8 @@ wr_code wr_my_connect(const wr_my_conn_options *o, MYSQL **ret_mysql, wr_err *er
     *ret_mysql = m;
     return WR_OK;
 }
+
+void wr_my_take_large(const wr_my_conn_options *o, MYSQL *m) { m->net.max_packet_size = o->packet_max; }
 
 void wr_my_disconnect(MYSQL *m) {
     if (m) mysql_close(m);
@@ -329,12 +371,20 @@ static char *format(const char *fmt, va_list ap) {
     return s;
 }
 
-/* The first line of a statement, short: enough to find it in a log. */
-static wr_code fail_at(MYSQL *m, wr_err *err, const char *sql) {
-    char doing[100];
-    snprintf(doing, sizeof doing, "%.72s%s", sql, strlen(sql) > 72 ? "..." : "");
-    return wr_my_fail(m, err, doing);
+/* The rest of it is on its way: the connection is of no use any more. */
+static wr_code too_much(MYSQL *m, const char *sql, wr_err *err) {
+    int fd = (int)mysql_get_socket(m);
+    if (fd >= 0) (void)shutdown(fd, SHUT_RDWR);
+    wr_fail(err, WR_E_LIMIT, WR_RETRY_NO, "the server's answer to \"%.72s%s\" is longer than %zu MB", sql, strlen(sql) > 72 ? "..." : "", WR_MY_ANSWER_MAX >> 20);
+    return wr_err_cure(err, "a server of that many tables or logs is more than Weir takes in; is it a MySQL or MariaDB server?");
 }
+
+/* A result set as it came, kept: who is handed the rows may use the connection, and an error of theirs leaves it usable. */
+typedef struct kept_row {
+    struct kept_row *next;
+    size_t n;
+    uint8_t packet[]; /* n + 1 */
+} kept_row;
 
 wr_code wr_my_exec(MYSQL *m, wr_err *err, const char *fmt, ...) {
     va_list ap;
@@ -342,24 +392,85 @@ wr_code wr_my_exec(MYSQL *m, wr_err *err, const char *fmt, ...) {
     WR_AUTO char *sql = format(fmt, ap);
     va_end(ap);
     if (!sql) return wr_nomem(err, "a statement", strlen(fmt));
-    if (mysql_real_query(m, sql, strlen(sql)) != 0) return fail_at(m, err, sql);
-    MYSQL_RES *r = mysql_use_result(m);
-    if (r) mysql_free_result(r);
+    wr_my_fields f = {0};
+    WR_TRY(wr_my_ask(m, sql, &f, err));
+    bool rows = f.n > 0;
+    wr_my_fields_clear(&f);
+    uint8_t *p;
+    for (size_t n = rows, all = 0; n > 0; all += n + sizeof(kept_row)) {
+        if (all > WR_MY_ANSWER_MAX) return too_much(m, sql, err);
+        WR_TRY(wr_my_next_row(m, "passing over rows", &p, &n, err));
+    }
     return WR_OK;
 }
 
-static wr_code query(MYSQL *m, const char *sql, wr_code (*fn)(void *, MYSQL_ROW, unsigned long *, unsigned, wr_err *),
-                     void *ctx, wr_err *err) {
-    if (mysql_real_query(m, sql, strlen(sql)) != 0) return fail_at(m, err, sql);
-    /* Stored: fn may use the connection, and an error of fn leaves it usable. Only small results are asked for this
-     * way. */
-    MYSQL_RES *r = mysql_store_result(m);
-    if (!r) return mysql_errno(m) ? fail_at(m, err, sql) : WR_OK;
-    wr_code rc = WR_OK;
-    unsigned n = mysql_num_fields(r);
-    for (MYSQL_ROW row; rc == WR_OK && (row = mysql_fetch_row(r)) != NULL;)
-        rc = fn(ctx, row, mysql_fetch_lengths(r), n, err);
-    mysql_free_result(r);
+static wr_code keep_rows(MYSQL *m, const char *sql, wr_arena *a, kept_row **ret, wr_err *err) {
+    kept_row *first = NULL, **tail = &first;
+    for (;;) {
+        uint8_t *p;
+        size_t n;
+        WR_TRY(wr_my_next_row(m, "reading an answer", &p, &n, err));
+        if (n == 0) break;
+        kept_row *r = wr_arena_alloc(a, sizeof *r + n + 1);
+        if (!r) return too_much(m, sql, err);
+        r->next = NULL, r->n = n;
+        memcpy(r->packet, p, n);
+        *tail = r, tail = &r->next;
+    }
+    *ret = first;
+    return WR_OK;
+}
+
+typedef wr_code row_fn(void *ctx, MYSQL_ROW row, unsigned long *lengths, unsigned ncols, wr_err *err);
+
+static wr_code query_in(MYSQL *m, const char *sql, wr_arena *a, wr_my_fields *f, row_fn *fn, void *ctx, wr_err *err) {
+    kept_row *r = NULL;
+    WR_TRY(wr_my_ask(m, sql, f, err));
+    if (f->n == 0) return WR_OK;
+    WR_TRY(keep_rows(m, sql, a, &r, err));
+    char **row = wr_arena_alloc(a, f->n * sizeof *row);
+    unsigned long *lengths = wr_arena_alloc(a, f->n * sizeof *lengths);
+    if (!row || !lengths) return wr_nomem(err, "a row", f->n * sizeof *row);
+    for (; r; r = r->next) {
+        wr_code rc = wr_my_text_row(r->packet, r->n, f->n, row, lengths, err);
+        if (rc != WR_OK) return wr_err_in(err, "%.72s", sql);
+        WR_TRY(fn(ctx, row, lengths, f->n, err));
+    }
+    return WR_OK;
+}
+
+static wr_code query_with(MYSQL *m, const char *sql, wr_my_fields *f, row_fn *fn, void *ctx, wr_err *err) {
+    wr_arena *a = wr_arena_new(WR_MY_ANSWER_MAX);
+    if (!a) return wr_nomem(err, "an answer", 0);
+    wr_code rc = query_in(m, sql, a, f, fn, ctx, err);
+    wr_arena_free(a);
+    return rc;
+}
+
+static wr_code query(MYSQL *m, const char *sql, row_fn *fn, void *ctx, wr_err *err) {
+    wr_my_fields f = {0};
+    wr_code rc = query_with(m, sql, &f, fn, ctx, err);
+    wr_my_fields_clear(&f);
+    return rc;
+}
+
+typedef struct named {
+    const wr_my_fields *f;
+    void (*fn)(void *ctx, const char *name, const char *value);
+    void *ctx;
+} named;
+
+static wr_code each_named(void *ctx, MYSQL_ROW row, unsigned long *lengths, unsigned ncols, wr_err *err) {
+    const named *d = ctx;
+    for (unsigned i = 0; i < ncols; i++) d->fn(d->ctx, d->f->v[i].name, row[i]);
+    return WR_OK;
+}
+
+wr_code wr_my_query_named(MYSQL *m, void (*fn)(void *ctx, const char *name, const char *value), void *ctx, const char *sql, wr_err *err) {
+    wr_my_fields f = {0};
+    named d = {&f, fn, ctx};
+    wr_code rc = query_with(m, sql, &f, each_named, &d, err);
+    wr_my_fields_clear(&f);
     return rc;
 }
 

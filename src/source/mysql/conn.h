@@ -9,25 +9,29 @@
 typedef struct wr_my_conn_options { /* kept by wr_source */
     char *host, *user, *password;
     int port;
-    wr_tls tls;
+    wr_tls tls;      /* not WR_TLS_AUTO */
+    bool tls_chosen; /* by the user: else verify is only what follows from the server being elsewhere */
     char *tls_ca;
+    size_t packet_max; /* for rows and events, see wr_my_take_large */
 } wr_my_conn_options;
 
 /* Connects; session: utf8mb4, time_zone +00:00, sql_mode '', autocommit, net timeouts, LOCAL INFILE off. Errors: WR_E_AUTH (1045, 1698, 1044, ...),
  * WR_E_NET retry soon (2002, 2003, 2005, 2006, 2013, ...), each with host:port, user, reason and cure. */
 wr_code wr_my_connect(const wr_my_conn_options *o, MYSQL **ret_mysql, wr_err *err);
 void wr_my_disconnect(MYSQL *m);
+/* From now on packets up to o->packet_max are taken, not only those that answers about tables and settings need. */
+void wr_my_take_large(const wr_my_conn_options *o, MYSQL *m);
 /* Closes at once by cutting the socket, for a connection in the middle of a result: an orderly close would first read all of it. */
 void wr_my_abandon(MYSQL *m);
 /* Fills err from the connection's last error: number, SQLSTATE, message, retry class. `doing` says what was tried. */
 wr_code wr_my_fail(MYSQL *m, wr_err *err, const char *doing);
-/* The same for a prepared statement. */
-wr_code wr_my_stmt_fail(MYSQL_STMT *st, MYSQL *m, wr_err *err, const char *doing);
 /* Runs a statement without result. */
 wr_code wr_my_exec(MYSQL *m, wr_err *err, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /* Runs a query, calls fn per row (text protocol; NULL for null). */
 wr_code wr_my_query(MYSQL *m, wr_code (*fn)(void *ctx, MYSQL_ROW row, unsigned long *lengths, unsigned ncols, wr_err *err), void *ctx, wr_err *err,
                     const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+/* Calls fn for every value of every row with its column's name. */
+wr_code wr_my_query_named(MYSQL *m, void (*fn)(void *ctx, const char *name, const char *value), void *ctx, const char *sql, wr_err *err);
 /* First column of the first row, owned; NULL when there is no row or it is null. */
 wr_code wr_my_scalar(MYSQL *m, char **ret_text, wr_err *err, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 /* `name` -> `na``me` appended to b. */

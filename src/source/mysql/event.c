@@ -5,9 +5,6 @@
 #include <zlib.h>
 #include "weir/base/sum.h"
 
-/* Names of databases, tables and files have limits of their own in the servers; rows and statements are limited by max_allowed_packet. */
-#define UNCOMPRESSED_MAX ((size_t)2 << 30)
-
 static const struct { uint8_t type; const char *name; } type_names[] = {
     {EV_START_V3, "START_V3"}, {EV_QUERY, "QUERY"}, {EV_STOP, "STOP"}, {EV_ROTATE, "ROTATE"}, {EV_INTVAR, "INTVAR"},
     {EV_LOAD, "LOAD"}, {EV_SLAVE, "SLAVE"}, {EV_CREATE_FILE, "CREATE_FILE"}, {EV_APPEND_BLOCK, "APPEND_BLOCK"},
@@ -209,7 +206,7 @@ wr_code wr_event_query_parse(const wr_event *ev, wr_buf *scratch, wr_ev_query *r
     q.sql = wr_rd_bytes(&r, wr_rd_left(&r));
     if (ev->type == EV_QUERY_COMPRESSED) {
         wr_buf_clear(scratch);
-        wr_code rc = wr_maria_uncompress(q.sql, UNCOMPRESSED_MAX, scratch, err);
+        wr_code rc = wr_maria_uncompress(q.sql, wr_event_unpacked_max(ev), scratch, err);
         if (rc != WR_OK) return wr_err_in(err, "%s event", wr_event_type_name(ev->type));
         q.sql = wr_buf_view(scratch);
     }
@@ -483,7 +480,7 @@ wr_code wr_event_rows_parse(const wr_event *ev, const wr_event_format *f, wr_buf
     e.rows = wr_rd_bytes(&r, wr_rd_left(&r));
     if (kind & ROWS_COMPRESSED) {
         wr_buf_clear(scratch);
-        wr_code rc = wr_maria_uncompress(e.rows, UNCOMPRESSED_MAX, scratch, err);
+        wr_code rc = wr_maria_uncompress(e.rows, wr_event_unpacked_max(ev), scratch, err);
         if (rc != WR_OK) return wr_err_in(err, "%s event", wr_event_type_name(ev->type));
         e.rows = wr_buf_view(scratch);
     }

@@ -49,7 +49,11 @@ typedef struct wr_event {
     uint32_t log_pos;   /* low 32 bits of the offset behind the event; 0 = artificial */
     uint16_t flags;
     wr_slice body;      /* without header and checksum */
+    size_t unpacked_max; /* what its compressed part may become; 0 = WR_EVENT_MAX */
 } wr_event;
+/* What servers send at most: max_allowed_packet and the replica's own limit end at 1 GiB, a header is added. */
+#define WR_EVENT_MAX (((size_t)1 << 30) + ((size_t)1 << 20))
+static inline size_t wr_event_unpacked_max(const wr_event *ev) { return ev->unpacked_max ? ev->unpacked_max : WR_EVENT_MAX; }
 
 /* Splits one event, `in` being exactly its bytes. Checks its CRC when the format has one; `nested` events (inside a TRANSACTION_PAYLOAD)
  * have none. An artificial ROTATE or a HEARTBEAT may come before the format is known: its checksum is recognised by fitting. */

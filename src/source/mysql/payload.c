@@ -5,7 +5,6 @@
 
 /* How much is unpacked at a time; an event longer than that grows the buffer as its bytes arrive, not by what its header claims. */
 #define STEP_BYTES ((size_t)256 << 10)
-#define EVENT_MAX ((size_t)4000 << 20)
 
 struct wr_payload {
     ZSTD_DStream *z;
@@ -28,14 +27,14 @@ void wr_payload_free(wr_payload *p) {
     wr_free(p);
 }
 
-/* Hands over the whole events at the start of `bytes`; *ret_used = how much that was. */
-static wr_code drain(wr_slice bytes, size_t *ret_used, wr_payload_fn *fn, void *ctx, wr_err *err) {
+/* Hands over the whole events at the start of `bytes`, each of at most `max`; *ret_used = how much that was. */
+static wr_code drain(wr_slice bytes, size_t max, size_t *ret_used, wr_payload_fn *fn, void *ctx, wr_err *err) {
     size_t at = 0;
     while (bytes.n - at >= EV_HEADER_BYTES) {
         uint32_t size;
         memcpy(&size, bytes.p + at + 9, 4);
-        if (size < EV_HEADER_BYTES || size > EVENT_MAX)
-            return wr_fail(err, WR_E_DECODE, WR_RETRY_NO, "TRANSACTION_PAYLOAD holds an event of %u bytes", size);
+        if (size < EV_HEADER_BYTES || size > max)
+            return wr_fail(err, WR_E_DECODE, WR_RETRY_NO, "TRANSACTION_PAYLOAD holds an event of %u bytes; %d to %zu are taken (source.max_packet)", size, EV_HEADER_BYTES, max);
         if (size > bytes.n - at) break;
         WR_TRY(fn(ctx, wr_slice_of(bytes.p + at, size), err));
         at += size;
@@ -44,7 +43,7 @@ static wr_code drain(wr_slice bytes, size_t *ret_used, wr_payload_fn *fn, void *
     return WR_OK;
 }
 
-static wr_code unpack(wr_payload *p, wr_slice in, wr_payload_fn *fn, void *ctx, wr_err *err) {
+static wr_code unpack(wr_payload *p, wr_slice in, size_t max, wr_payload_fn *fn, void *ctx, wr_err *err) {
     ZSTD_DCtx_reset(p->z, ZSTD_reset_session_only);
     wr_buf_clear(&p->buf);
     ZSTD_inBuffer zi = {in.p, in.n, 0};
@@ -57,7 +56,7 @@ static wr_code unpack(wr_payload *p, wr_slice in, wr_payload_fn *fn, void *ctx, 
         if (ZSTD_isError(more)) return wr_fail(err, WR_E_DECODE, WR_RETRY_NO, "TRANSACTION_PAYLOAD: zstd says %s", ZSTD_getErrorName(more));
         p->buf.n += zo.pos;
         size_t used;
-        WR_TRY(drain(wr_buf_view(&p->buf), &used, fn, ctx, err));
+        WR_TRY(drain(wr_buf_view(&p->buf), max, &used, fn, ctx, err));
         memmove(p->buf.p, p->buf.p + used, p->buf.n - used);
         p->buf.n -= used;
         if (zo.pos == STEP_BYTES) continue; /* there may be more inside */
@@ -86,11 +85,11 @@ wr_code wr_payload_each(wr_payload *p, const wr_event *ev, wr_payload_fn *fn, vo
     if (!sized || size != wr_rd_left(&r)) return wr_fail(err, WR_E_DECODE, WR_RETRY_NO, "TRANSACTION_PAYLOAD claims %llu bytes and has %zu",
                                                          (unsigned long long)size, wr_rd_left(&r));
     wr_slice in = wr_rd_bytes(&r, size);
-    if (compression == 0) return unpack(p, in, fn, ctx, err);
+    if (compression == 0) return unpack(p, in, wr_event_unpacked_max(ev), fn, ctx, err);
     if (compression != 255)
         return wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "TRANSACTION_PAYLOAD with compression %llu; zstd (0) and none (255) are known",
                        (unsigned long long)compression);
     size_t used;
-    WR_TRY(drain(in, &used, fn, ctx, err));
+    WR_TRY(drain(in, wr_event_unpacked_max(ev), &used, fn, ctx, err));
     return used == in.n ? WR_OK : wr_fail(err, WR_E_DECODE, WR_RETRY_NO, "TRANSACTION_PAYLOAD ends inside an event");
 }

@@ -712,7 +712,7 @@ static void print_map_col(const map_col *m, char buf[64]) {
     const char *n = NULL;
     for (size_t i = 0; i < sizeof names / sizeof names[0] && !n; i++)
         if (names[i].t == m->type) n = names[i].n;
-    if (n && m->type == T_NEWDECIMAL) snprintf(buf, 64, "%s(%u,%u)", n, m->meta & 255, m->meta >> 8);
+    if (n && m->type == T_NEWDECIMAL) snprintf(buf, 64, "%s(%u,%u)", n, m->meta & 255u, (unsigned)m->meta >> 8);
     else if (n) snprintf(buf, 64, "%s (type %u, metadata %u)", n, m->type, m->meta);
     else snprintf(buf, 64, "type %u, metadata %u", m->type, m->meta);
 }

@@ -23,6 +23,7 @@
 #include <stdlib.h>
 #include <time.h>
 #include "position.h"
+#include "answer.h"
 #include "snapshot_impl.h"
 #include "weir/base/clock.h"
 #include "weir/base/mem.h"
@@ -40,6 +41,7 @@ void wr_snap_drop(wr_snap *sn, bool busy) {
 static wr_code session(wr_snap *sn, MYSQL **ret, wr_err *err) {
     MYSQL *m = NULL;
     WR_TRY(wr_my_connect(&sn->s->conn, &m, err));
+    wr_my_take_large(&sn->s->conn, m);
     /* ALLOW_INVALID_DATES: a key like 2023-02-31, once stored, must be a valid literal in the next chunk's condition.
      */
     wr_code rc = wr_my_exec(
@@ -113,50 +115,31 @@ static wr_code hold_table(wr_snap *sn, MYSQL *m, wr_err *err) {
 
 /* ------------------------------------------------------------------ a result set, row by row */
 typedef struct result {
-    MYSQL *m;
-    MYSQL_STMT *st;
+    wr_source *s;
+    uint32_t id; /* of the prepared statement */
+    wr_my_fields fields;
 } result;
 
-static void result_close(result *r) {
-    if (!r->st) return;
-    mysql_stmt_close(r->st);
-    r->st = NULL;
+/* sn->m is NULL when it went wrong. */
+static void result_close(wr_snap *sn, result *r) {
+    if (!r->s) return;
+    if (sn->m) wr_my_forget(sn->m, r->id);
+    wr_my_fields_clear(&r->fields);
+    r->s = NULL;
 }
 
-static wr_code result_open(wr_snap *sn, MYSQL *m, const char *sql, result *ret, wr_err *err) {
-    MYSQL_STMT *st = mysql_stmt_init(m);
-    if (!st) return wr_nomem(err, "a statement", sizeof *st);
-    if (mysql_stmt_prepare(st, sql, strlen(sql)) != 0 || mysql_stmt_execute(st) != 0) {
-        wr_my_stmt_fail(st, m, err, "reading rows");
-        mysql_stmt_close(st);
-        return as_ddl(sn, err);
-    }
-    *ret = (result){m, st};
+static wr_code result_open(wr_snap *sn, const char *sql, result *ret, wr_err *err) {
+    result r = {.s = sn->s};
+    if (wr_my_ask_binary(sn->m, sql, &r.id, &r.fields, err) != WR_OK) return as_ddl(sn, err);
+    *ret = r;
     return WR_OK;
 }
 
-/* After the last row, or when the connection is given up. */
-static void result_done(result *r) {
-    r->st->state = MYSQL_STMT_FETCH_DONE;
-    r->m->status = MYSQL_STATUS_READY;
-}
-
 /* *ret_n = 0: no more rows. The packet is valid until the next call. */
-static inline wr_code result_next(wr_snap *sn, result *r, const uint8_t **ret_p, size_t *ret_n, wr_err *err) {
-    unsigned long n = mysql_net_read_packet(r->m);
-    if (__builtin_expect(n == packet_error, 0)) {
-        wr_my_fail(r->m, err, "reading rows");
-        result_done(r);
-        return as_ddl(sn, err);
-    }
-    const uint8_t *p = r->m->net.read_pos;
-    if (__builtin_expect(n > 0 && n < 9 && p[0] == 0xfe, 0)) {
-        result_done(r);
-        *ret_n = 0;
-        return WR_OK;
-    }
+static inline wr_code result_next(wr_snap *sn, const uint8_t **ret_p, size_t *ret_n, wr_err *err) {
+    uint8_t *p = NULL;
+    if (wr_my_next_row(sn->m, "reading rows", &p, ret_n, err) != WR_OK) return as_ddl(sn, err);
     *ret_p = p;
-    *ret_n = n;
     return WR_OK;
 }
 
@@ -319,12 +302,12 @@ static wr_code read_piece(wr_snap *sn, const char *cond, progress *pr, wr_row_fn
                                     *cond ? " WHERE " : "", cond, sn->key_sql, pr->left);
     if (!sql) return wr_nomem(err, "a SELECT", strlen(sn->select_sql));
     result r = {0};
-    WR_TRY(result_open(sn, sn->m, sql, &r, err));
-    wr_code rc = wr_snap_plan_wire(sn->plan, r.st->fields, r.st->field_count, err);
+    WR_TRY(result_open(sn, sql, &r, err));
+    wr_code rc = wr_snap_plan_wire(sn->plan, r.fields.v, r.fields.n, err);
     while (rc == WR_OK) {
         const uint8_t *p = NULL;
         size_t n = 0;
-        rc = result_next(sn, &r, &p, &n, err);
+        rc = result_next(sn, &p, &n, err);
         if (rc != WR_OK || n == 0) break;
         if (pr->left == 0) {
             rc = wr_fail(err, WR_E_DECODE, WR_RETRY_NO, "the server sent more rows than asked for");
@@ -338,8 +321,8 @@ static wr_code read_piece(wr_snap *sn, const char *cond, progress *pr, wr_row_fn
         pr->left--;
         pr->rows++;
     }
-    if (rc != WR_OK) wr_snap_drop(sn, true); /* rows may be on their way; and it detaches the statement */
-    result_close(&r);
+    if (rc != WR_OK) wr_snap_drop(sn, true); /* rows may be on their way */
+    result_close(sn, &r);
     return rc;
 }
 
@@ -432,17 +415,17 @@ wr_code wr_snap_one_key(wr_snap *sn, const char *tail, char **ret_cursor, wr_err
     if (!sql) return wr_nomem(err, "a SELECT", strlen(sn->select_sql));
     result r = {0};
     char *cursor = NULL;
-    WR_TRY(result_open(sn, sn->m, sql, &r, err));
-    wr_code rc = wr_snap_plan_wire(sn->plan, r.st->fields, r.st->field_count, err);
+    WR_TRY(result_open(sn, sql, &r, err));
+    wr_code rc = wr_snap_plan_wire(sn->plan, r.fields.v, r.fields.n, err);
     while (rc == WR_OK) {
         const uint8_t *p = NULL;
         size_t n = 0;
-        rc = result_next(sn, &r, &p, &n, err);
+        rc = result_next(sn, &p, &n, err);
         if (rc != WR_OK || n == 0) break;
         if (!cursor) rc = wr_snap_plan_cursor(sn->plan, p, n, &cursor, err);
     }
     if (rc != WR_OK) wr_snap_drop(sn, true);
-    result_close(&r);
+    result_close(sn, &r);
     if (rc != WR_OK) {
         wr_free(cursor);
         return rc;
@@ -521,20 +504,20 @@ static wr_code read_view(wr_snap *sn, wr_row_fn *fn, void *ctx, wr_err *err) {
     result r = {0};
     wr_budget_slot slot;
     wr_budget_enter(sn->s->budget, &slot);
-    wr_code rc = result_open(sn, sn->m, sql, &r, err);
+    wr_code rc = result_open(sn, sql, &r, err);
     if (rc != WR_OK) return wr_budget_leave(sn->s->budget, &slot), rc;
-    rc = wr_snap_plan_wire(sn->plan, r.st->fields, r.st->field_count, err);
+    rc = wr_snap_plan_wire(sn->plan, r.fields.v, r.fields.n, err);
     while (rc == WR_OK) {
         const uint8_t *p = NULL;
         size_t n = 0;
-        rc = result_next(sn, &r, &p, &n, err);
+        rc = result_next(sn, &p, &n, err);
         if (rc != WR_OK || n == 0) break;
         rc = wr_snap_plan_row(sn->plan, p, n, &sn->row, err);
         if (rc == WR_OK) rc = fn(ctx, wr_buf_view(&sn->row), err);
         if (rate && ++since >= step) wr_budget_rows(sn->s->budget, (double)since), since = 0;
     }
     if (rc != WR_OK) wr_snap_drop(sn, true);
-    result_close(&r);
+    result_close(sn, &r);
     wr_budget_leave(sn->s->budget, &slot);
     return rc;
 }

@@ -1,8 +1,10 @@
 /* wr_source: one server, found out once. docs: README.md. */
+#include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "event.h"
 #include "position.h"
 #include "source_impl.h"
 #include "weir/base/mem.h"
@@ -94,13 +96,24 @@ static wr_code ask_names(wr_source *s, MYSQL *m, wr_err *err) {
     return WR_OK;
 }
 
+/* By name and not by what it resolves to: an answer of the DNS must not switch verification off. */
+static bool is_local(const char *host) {
+    struct in_addr v4;
+    struct in6_addr v6;
+    if (*host == '/' || strcasecmp(host, "localhost") == 0) return true;
+    if (inet_pton(AF_INET, host, &v4) == 1) return ntohl(v4.s_addr) >> 24 == 127;
+    return inet_pton(AF_INET6, host, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
+}
+
 static wr_code open_on(wr_source *s, const wr_source_options *o, wr_err *err) {
     bool ok = dup_into(&s->conn.host, o->host ? o->host : "127.0.0.1") && dup_into(&s->conn.user, o->user) &&
               dup_into(&s->conn.password, o->password) && dup_into(&s->conn.tls_ca, o->tls_ca) &&
               dup_into(&s->pipeline_name, o->pipeline_name) && dup_into(&s->spool_dir, o->spool_dir);
     if (!ok) return wr_nomem(err, "source", 1024);
     s->conn.port = o->port ? o->port : 3306;
-    s->conn.tls = o->tls;
+    s->conn.tls = o->tls != WR_TLS_AUTO ? o->tls : is_local(s->conn.host) ? WR_TLS_PREFERRED : WR_TLS_VERIFY;
+    s->conn.tls_chosen = o->tls != WR_TLS_AUTO;
+    s->conn.packet_max = o->packet_max ? o->packet_max : WR_EVENT_MAX;
     s->types = (wr_my_types){.zero_date = o->zero_date, .time_as = o->time_as, .replaced = &s->stats.replaced_dates};
     s->max_threads_running = o->max_threads_running, s->max_replica_lag_s = o->max_replica_lag_s;
     s->server_id = o->server_id ? o->server_id : derived_server_id(o->pipeline_name);

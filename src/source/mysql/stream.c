@@ -226,7 +226,7 @@ static wr_code open_dump(stream *st, const wr_pos *from, wr_err *err) {
     WR_TRY(wr_my_connect(&st->s->conn, &st->m, err));
     st->tls = mysql_get_ssl_cipher(st->m) != NULL;
     st->fd = (int)mysql_get_socket(st->m);
-    st->m->net.max_packet_size = 0xFFFFFFFFul; /* an event may be larger than any packet we would send */
+    wr_my_take_large(&st->s->conn, st->m);
     MARIADB_PVIO *pvio = st->m->net.pvio;
     if (pvio && pvio->methods->set_timeout) pvio->methods->set_timeout(pvio, PVIO_READ_TIMEOUT, SILENCE_MAX_S);
     WR_TRY(check_history(st, from, err));
@@ -330,6 +330,7 @@ static wr_code search_from(stream *st, MYSQL **m, const char *file, uint64_t off
     *m = NULL;
     if (offset > DUMP_OFFSET_MAX) return wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "offset %llu of %s cannot be asked for: offsets end at 4 GiB", (unsigned long long)offset, file);
     WR_TRY(wr_my_connect(&st->s->conn, m, err));
+    wr_my_take_large(&st->s->conn, *m);
     WR_TRY(set_session(st, *m, true, id, err));
     return dump_by_offset(*m, file, offset, 1 /* do not wait at the end */, id, err);
 }
@@ -383,7 +384,7 @@ static wr_code search_back(stream *st, const wr_pos *limit, search_fn *fn, void 
 
 static wr_code hunt_in(stream *st, const char *file, const wr_pos *limit, void *ctx, bool *ret_found, wr_err *err) {
     wr_pos again = {0};
-    wr_applier_env env = {.sink = &nowhere, .catalogue = st->s->catalogue, .types = st->s->types, .flavor = st->s->flavor, .spool = st->spool, .ctx = &again, .again = search_again};
+    wr_applier_env env = {.sink = &nowhere, .catalogue = st->s->catalogue, .types = st->s->types, .flavor = st->s->flavor, .event_max = st->s->conn.packet_max, .spool = st->spool, .ctx = &again, .again = search_again};
     return search_file(st, &env, &again, file, 4, limit, ctx, ret_found, err);
 }
 
@@ -406,7 +407,7 @@ static wr_code words_in(stream *st, const char *file, const wr_pos *limit, void 
     words *w = ctx;
     bool found;
     wr_pos again = {0}; /* nothing is read twice: no rows are taken */
-    wr_applier_env env = {.sink = &nowhere, .catalogue = st->s->catalogue, .types = st->s->types, .flavor = st->s->flavor, .ctx = w, .xa_word = take_word};
+    wr_applier_env env = {.sink = &nowhere, .catalogue = st->s->catalogue, .types = st->s->types, .flavor = st->s->flavor, .event_max = st->s->conn.packet_max, .ctx = w, .xa_word = take_word};
     WR_TRY(search_file(st, &env, &again, file, 4, limit, NULL, &found, err));
     *ret_enough = true;
     for (int i = 0; i < w->n; i++) *ret_enough &= w->xa[i].settled = w->xa[i].last != WR_XA_UNKNOWN;
@@ -429,7 +430,7 @@ wr_code wr_my_xa_between(wr_source *s, const wr_pos *after, const wr_pos *upto, 
     bool found;
     wr_pos again = {0};
     *ret_any = false;
-    wr_applier_env env = {.sink = &nowhere, .catalogue = s->catalogue, .types = s->types, .flavor = s->flavor, .ctx = ret_any, .xa_word = take_end};
+    wr_applier_env env = {.sink = &nowhere, .catalogue = s->catalogue, .types = s->types, .flavor = s->flavor, .event_max = s->conn.packet_max, .ctx = ret_any, .xa_word = take_end};
     return after->offset > DUMP_OFFSET_MAX ? (*ret_any = true, WR_OK) : search_file(&st, &env, &again, after->file, after->offset, upto, NULL, &found, err);
 }
 
@@ -439,7 +440,7 @@ wr_code wr_source_stream(wr_source *s, const wr_pos *from, const wr_stream_sink 
     wr_catalogue_rollback(s->catalogue);
     wr_code rc = WR_OK;
     if (s->spool_dir) rc = wr_xa_spool_open(s->spool_dir, from, &st.spool, err);
-    wr_applier_env env = {.sink = sink, .catalogue = s->catalogue, .types = s->types, .flavor = s->flavor, .gtid = s->gtid, .spool = st.spool,
+    wr_applier_env env = {.sink = sink, .catalogue = s->catalogue, .types = s->types, .flavor = s->flavor, .event_max = s->conn.packet_max, .gtid = s->gtid, .spool = st.spool,
                           .native_fk = s->native_fk, .join_at = &s->join_at, .stats = &s->stats, .ctx = &st, .connection = aux_connection, .hunt = hunt, .again = want_again};
     if (rc == WR_OK) rc = wr_applier_new(&env, from, &st.applier, err);
     if (rc == WR_OK) rc = open_dump(&st, from, err);

@@ -15,7 +15,8 @@
 
 typedef struct wr_source wr_source;
 
-typedef enum wr_tls { WR_TLS_PREFERRED = 0, WR_TLS_DISABLED, WR_TLS_REQUIRED, WR_TLS_VERIFY } wr_tls;
+/* AUTO is PREFERRED for a server on this machine (a socket, localhost, a loopback address) and VERIFY for any other. */
+typedef enum wr_tls { WR_TLS_AUTO = 0, WR_TLS_DISABLED, WR_TLS_PREFERRED, WR_TLS_REQUIRED, WR_TLS_VERIFY } wr_tls;
 typedef enum wr_zero_date { WR_ZERO_NULL = 0, WR_ZERO_EPOCH, WR_ZERO_STRING, WR_ZERO_ERROR } wr_zero_date;
 typedef enum wr_time_as { WR_TIME_MICROS = 0, WR_TIME_STRING } wr_time_as;
 
@@ -34,6 +35,7 @@ typedef struct wr_source_options { /* strings are borrowed during open only */
     int max_readers;                   /* statements that read tables at once, likewise; 0 = no limit, at most 64 */
     const char *budget_path;           /* file through which all processes share these two (docs/formats/budget.md); NULL = this one alone */
     int max_threads_running, max_replica_lag_s; /* wr_source_wait_until_calm; 0 = no limit */
+    size_t packet_max;                 /* largest row or event that is taken; 0 = 1 GiB, what servers send at most */
     const char *spool_dir;             /* for prepared XA transactions; created when needed */
 } wr_source_options;
 
