@@ -82,20 +82,13 @@ static wr_code list_logs(stream *st, logs *ret, wr_err *err) {
 
 /* ------------------------------------------------------------------ errors of the dump */
 __attribute__((cold, noinline)) static wr_code purged(stream *st, const wr_pos *from, const char *server_says, wr_err *err) {
-    char first[300] = "unknown", where[512];
     logs l = {0};
     wr_err ignored = WR_ERR_INIT;
     bool there = false;
-    if (list_logs(st, &l, &ignored) == WR_OK && l.n) {
-        snprintf(first, sizeof first, "%s:4", l.name[0]);
+    if (list_logs(st, &l, &ignored) == WR_OK)
         for (int i = 0; i < l.n; i++) there |= strcmp(l.name[i], from->file) == 0;
-    }
     logs_clear(&l);
-    wr_pos_print(from, where);
-    wr_fail(err, WR_E_SERVER, WR_RETRY_NO, "%s: %s is %s; the first position available is %s (the server says: %s)",
-            there ? "position not available" : "purged", where, there ? "not a place in that file any more" : "no longer on the server", first, server_says);
-    return wr_err_cure(err, "what happened in between is lost to the stream: read the captured tables again. Keep binlogs longer (%s)",
-                       st->s->flavor == WR_MARIADB ? "expire_logs_days" : "binlog_expire_logs_seconds");
+    return wr_fail(err, WR_E_GAP, WR_RETRY_NO, "%s (the server says: %s)", there ? "what comes next is not a place in its file any more" : "what comes next was purged from the source's binlog", server_says);
 }
 
 __attribute__((cold, noinline)) static wr_code dump_failed(stream *st, const wr_pos *from, wr_err *err) {
@@ -115,9 +108,8 @@ __attribute__((cold, noinline)) static wr_code dump_failed(stream *st, const wr_
         strcasestr(says, "could not open log file") || strcasestr(says, "could not find GTID state") || strcasestr(says, "not in the master's binlog") ||
         strcasestr(says, "no such file"))
         return purged(st, from, says, err);
-    wr_fail(err, WR_E_SERVER, WR_RETRY_NO, "the server cannot go on from position %s:%llu: %s", from->file, (unsigned long long)from->offset, says);
-    return wr_err_cure(err, "either its binlog is damaged there (its error log says more), or its history was replaced (RESET MASTER, RESET BINARY LOGS AND GTIDS, a restored backup) and no event "
-                            "begins at that position: then give the pipeline a new home to load every table again");
+    return wr_fail(err, WR_E_GAP, WR_RETRY_NO,
+                   "the server cannot go on: its binlog is damaged there, or its history was replaced (RESET MASTER, RESET BINARY LOGS AND GTIDS, a restored backup) and no event begins at that position (it says: %s)", says);
 }
 
 /* ------------------------------------------------------------------ asking for the dump */
@@ -217,9 +209,8 @@ static wr_code check_history(stream *st, const wr_pos *from, wr_err *err) {
     wr_gtid_set_free(ours);
     wr_gtid_set_free(theirs);
     if (rc != WR_OK || same) return rc;
-    wr_fail(err, WR_E_SERVER, WR_RETRY_NO, "the source's history changed: at %s:%llu it has executed %.300s, and we have %.300s", from->file,
-            (unsigned long long)from->offset, now ? now : "", from->gtid_set);
-    return wr_err_cure(err, "the server was reset or restored (RESET MASTER, RESET BINARY LOGS AND GTIDS), or is another one: read the captured tables again");
+    return wr_fail(err, WR_E_GAP, WR_RETRY_NO, "the source's history changed (RESET MASTER, RESET BINARY LOGS AND GTIDS, a restored backup): at %s:%llu it has executed %.300s, and we have %.300s", from->file,
+                   (unsigned long long)from->offset, now ? now : "", from->gtid_set);
 }
 
 static wr_code open_dump(stream *st, const wr_pos *from, wr_err *err) {
