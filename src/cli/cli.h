@@ -27,6 +27,7 @@ typedef struct wr_args {
     double timeout_s;         /* < 0: none given */
     bool apply, reload;       /* repair */
     const char *why;
+    bool resnapshot, compare_and_repair; /* resume */
     /* compare */
     const char *method, *level, *html, *time_column; /* NULL: none given */
     bool keys_only, has_seed, resume;
@@ -34,7 +35,7 @@ typedef struct wr_args {
     uint64_t seed, rows_per_second;
     int64_t last_us;          /* < 0: none given */
     int max_threads_running, max_replica_lag_s, parallel;
-    const char *words[8]; int nwords;
+    const char *words[64]; int nwords;
 } wr_args;
 
 int wr_cmd_check(const wr_args *a);
@@ -47,6 +48,7 @@ int wr_cmd_optimize(const wr_args *a);
 int wr_cmd_ledger(const wr_args *a);
 int wr_cmd_compare(const wr_args *a);
 int wr_cmd_repair(const wr_args *a);
+int wr_cmd_resume(const wr_args *a);
 
 /* "weir: message" and the way out to standard error; returns EXIT_FAILED, EXIT_USAGE for WR_E_CONFIG and WR_E_INVAL. */
 int wr_cli_fail(const wr_err *err);

@@ -61,20 +61,31 @@ static int wait_for(const wr_pipeline_options *o, const wr_pos *target, double t
     }
 }
 
+/* What the lake had before the source was asked cannot be behind its end: then the source's numbers began anew, and where the lake is says nothing about now. */
+static wr_code check_order(const wr_status_file *before, const wr_pos *now, wr_err *err) {
+    char a[512], b[512];
+    if (!before->running || !strcmp(before->state, "starting") || !before->committed.file[0] || wr_pos_cmp(&before->committed, now) <= 0) return WR_OK;
+    wr_fail(err, WR_E_GAP, WR_RETRY_NO, "the source's history changed: it is at %.300s now, and the lake has what was committed up to %.300s", wr_pos_print(now, a), wr_pos_print(&before->committed, b));
+    return wr_err_cure(err, "weir resume -c FILE tells what is missing and the ways on");
+}
+
 int wr_cmd_wait(const wr_args *a) {
     wr_err err = WR_ERR_INIT;
     wr_config *c;
     if (wr_config_load(a->config, WR_NEED_SOURCE, &c, &err) != WR_OK) return wr_cli_fail(&err);
     const wr_pipeline_options *o = wr_config_options(c);
     wr_source *s;
+    wr_status_file before = {0};
     wr_pos target = {0};
     int rc = EXIT_FAILED;
+    if (wr_status_read(o->home, &before, &err) != WR_OK) wr_err_clear(&err);
     if (wr_source_open(&o->source, &s, &err) != WR_OK) wr_cli_fail(&err);
     else {
-        if (wr_source_now(s, &target, &err) != WR_OK) wr_cli_fail(&err);
+        if (wr_source_now(s, &target, &err) != WR_OK || check_order(&before, &target, &err) != WR_OK) wr_cli_fail(&err);
         else rc = wait_for(o, &target, a->timeout_s);
         wr_source_close(s);
     }
+    wr_status_clear(&before);
     wr_pos_clear(&target);
     wr_config_free(c);
     return rc;

@@ -13,7 +13,8 @@
 
 typedef enum flag_bit { F_CONFIG = 1, F_JSON = 2, F_UNTIL = 4, F_TIMEOUT = 8, F_VERBOSE = 16, F_CSV = 32, F_ALL = 64, F_ORPHANS = 128, F_OLDER = 256, F_DELETE = 512,
                F_METHOD = 1 << 10, F_LEVEL = 1 << 11, F_HTML = 1 << 12, F_KEYS = 1 << 13, F_SAMPLE = 1 << 14, F_SEED = 1 << 15, F_LAST = 1 << 16, F_TIME = 1 << 17, F_RATE = 1 << 18, F_THREADS = 1 << 19, F_LAG = 1 << 20,
-               F_FROM = 1 << 21, F_TO = 1 << 22, F_PROMETHEUS = 1 << 23, F_RESUME = 1 << 24, F_APPLY = 1 << 25, F_RELOAD = 1 << 26, F_WHY = 1 << 27, F_PARALLEL = 1 << 28 } flag_bit;
+               F_FROM = 1 << 21, F_TO = 1 << 22, F_PROMETHEUS = 1 << 23, F_RESUME = 1 << 24, F_APPLY = 1 << 25, F_RELOAD = 1 << 26, F_WHY = 1 << 27, F_PARALLEL = 1 << 28,
+               F_RESNAPSHOT = 1 << 29, F_REPAIR = 1 << 30 } flag_bit;
 
 typedef struct command {
     const char *name, *args, *what, *example;
@@ -35,6 +36,8 @@ static const command commands[] = {
      "weir compare -c shop.yaml\n  weir compare -c shop.yaml 'shop\\.order.*' --html report.html", wr_cmd_compare, F_CONFIG | F_JSON | F_METHOD | F_LEVEL | F_HTML | F_KEYS | F_SAMPLE | F_SEED | F_LAST | F_TIME | F_RATE | F_THREADS | F_LAG | F_RESUME | F_PARALLEL, 0, 8},
     {"repair", "-c FILE [REPORT] [--apply] [--why TEXT] [--json]  or  -c FILE --reload TABLE ... [--apply] [--why TEXT]", "put right in the lake what a comparison found, or read whole tables again, while the sync goes on", "weir repair -c shop.yaml\n  weir repair -c shop.yaml --apply --why 'ticket 4711'\n  weir repair -c shop.yaml --reload shop.orders --apply",
      wr_cmd_repair, F_CONFIG | F_JSON | F_APPLY | F_RELOAD | F_WHY | F_TIMEOUT, 0, 8},
+    {"resume", "-c FILE [--json]  or  -c FILE --resnapshot [TABLE ...] | --compare-and-repair [--why TEXT] [--json]", "say what is missing when the source's log has a gap, and go on behind it", "weir resume -c shop.yaml\n  weir resume -c shop.yaml --compare-and-repair --why 'ticket 4711'\n  weir resume -c shop.yaml --resnapshot shop.orders shop.items",
+     wr_cmd_resume, F_CONFIG | F_JSON | F_RESNAPSHOT | F_REPAIR | F_WHY, 0, 64},
     {"optimize", "-c FILE [TABLE ...] [--all] [--json]  or  -c FILE --orphans [--older-than AGE] [--delete] [--json]", "do by hand what a sync does for its tables: few files, few old snapshots", "weir optimize -c shop.yaml shop.orders\n  weir optimize -c shop.yaml --orphans --older-than 7d",
      wr_cmd_optimize, F_CONFIG | F_JSON | F_ALL | F_ORPHANS | F_OLDER | F_DELETE, 0, 8},
 };
@@ -69,6 +72,8 @@ static const flag flags[] = {
     {"--time-column", F_TIME, true, "the column that says how old a row is"},
     {"--rows-per-second", F_RATE, true, "read the source no faster"},
     {"--max-threads-running", F_THREADS, true, "wait while the source is busier than this"},
+    {"--resnapshot", F_RESNAPSHOT, false, "read these tables again (none named: all), beside what readers see"},
+    {"--compare-and-repair", F_REPAIR, false, "compare every table with the source and put right what differs"},
     {"--parallel", F_PARALLEL, true, "so many tables side by side (1)"},
     {"--resume", F_RESUME, false, "go on with a comparison that was interrupted: not what it found equal"},
     {"--max-replica-lag", F_LAG, true, "wait while the source, itself a replica, is so many seconds behind"},
@@ -147,6 +152,8 @@ static int parse(const command *c, int argc, char **argv, wr_args *a) {
         case F_ORPHANS: a->orphans = true; break;
         case F_APPLY: a->apply = true; break;
         case F_RELOAD: a->reload = true; break;
+        case F_RESNAPSHOT: a->resnapshot = true; break;
+        case F_REPAIR: a->compare_and_repair = true; break;
         case F_WHY: a->why = v; break;
         case F_PROMETHEUS: a->prometheus = true; break;
         case F_FROM: a->from = v; break;

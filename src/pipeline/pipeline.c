@@ -215,6 +215,7 @@ static wr_code reconcile(wr_pipeline *p, wr_pos *ret_last, wr_err *err) {
         wr_fail(err, WR_E_CONFLICT, WR_RETRY_NO, "the lake holds transactions up to %" PRIu64 ", but the queue in %s/queue ends at %" PRIu64 ": the queue was lost or replaced", lake_offset, p->home, last);
         return wr_err_cure(err, "restore the queue folder; or move %s and the warehouse away and load everything again", p->home);
     }
+    WR_TRY(wr_gap_open(p, last, err));
     return wr_account_open(p, last, err);
 }
 
@@ -281,6 +282,7 @@ wr_code wr_pipeline_run(wr_pipeline *p, wr_run_mode mode, wr_err *err) {
     if (rc == WR_OK && !last.file[0]) rc = preflight(p, err);
     if (rc == WR_OK) rc = wr_account_start(p, err);
     if (rc == WR_OK) rc = wr_capture_start(p, &last, err);
+    if (rc == WR_OK) rc = wr_prove_start(p, err);
     wr_pos_clear(&last);
     if (rc == WR_OK) {
         set_state(p, "streaming");
@@ -292,6 +294,7 @@ wr_code wr_pipeline_run(wr_pipeline *p, wr_run_mode mode, wr_err *err) {
     pthread_cond_broadcast(&p->wake);
     pthread_mutex_unlock(&p->lock_mu);
     wr_capture_join(p);
+    wr_prove_stop(p);
     wr_account_stop(p, rc == WR_OK && mode == WR_RUN_UNTIL_CURRENT);
     pthread_mutex_lock(&p->lock_mu);
     if (rc != WR_OK) p->apply_err = *err;

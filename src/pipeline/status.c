@@ -16,7 +16,7 @@ static const char *state_text(const target *t) {
     case PHASE_LOAD: return "loading";
     case PHASE_REPLAY: return "replaying";
     case PHASE_WAIT: return "waiting";
-    default: return t->due ? "due" : "streaming";
+    default: return t->due ? "due" : t->unproven ? "unproven" : "streaming";
     }
 }
 
