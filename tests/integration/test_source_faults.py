@@ -1,0 +1,235 @@
+"""Faults of the source and of the machine that a sync must tell or survive: gaps of the log and the ways on, cuts, frozen servers, quiet tables, clocks, full disks, two of us."""
+import json
+import os
+import random
+import signal
+import subprocess
+import time
+
+import pytest
+from harness import wait_until, writer
+from harness.compare import assert_equal
+from harness.lake import Lake
+from harness.weir import BINARY
+
+TABLES = ["a", "b", "bare", "quiet"]
+
+
+@pytest.fixture
+def source(own_server, make_weir):
+    """source(cnf) -> (server, weir): a captured database d with rows, caught up"""
+    def start(cnf=None, config=None):
+        s = own_server(cnf)
+        s.sql("CREATE DATABASE d", *[f"CREATE TABLE d.{t} (id INT PRIMARY KEY, v VARCHAR(40), n INT NOT NULL DEFAULT 1)" for t in ("a", "b", "quiet")],
+              "CREATE TABLE d.bare (x INT, y VARCHAR(20))", "INSERT INTO d.quiet (id, v) VALUES (1, 'q')",
+              "INSERT INTO d.a (id, v) SELECT seq, CONCAT('a', seq) FROM (" + numbers(300) + ") s", "INSERT INTO d.b (id, v) SELECT seq, CONCAT('b', seq) FROM (" + numbers(300) + ") s",
+              "INSERT INTO d.bare VALUES (1, 'x'), (1, 'x'), (2, NULL)")
+        w = make_weir(s, [r"d\..*"], config)
+        w.catch_up()
+        return s, w
+    return start
+
+
+def numbers(n):
+    """SELECT of 1 … n as `seq`, on both servers"""
+    digits = " UNION ALL ".join(f"SELECT {i} AS k" for i in range(10))
+    return f"SELECT 1 + x.k + 10 * y.k + 100 * z.k AS seq FROM ({digits}) x, ({digits}) y, ({digits}) z HAVING seq <= {n}"
+
+
+def change(server, tag):
+    """changes of each kind in every table but `quiet`"""
+    server.sql(f"UPDATE d.a SET v = '{tag}' WHERE id % 7 = 0", "DELETE FROM d.a WHERE id % 11 = 3", f"INSERT INTO d.a (id, v) SELECT 1000 + MAX(id), '{tag}' FROM d.a",
+               f"UPDATE d.b SET id = id + 5000 WHERE id % 13 = 1 AND id < 5000", f"REPLACE INTO d.b (id, v) VALUES (2, '{tag}')", f"INSERT INTO d.bare VALUES (7, '{tag}')", "DELETE FROM d.bare WHERE x = 1 LIMIT 1")
+
+
+def purge(server):
+    for _ in range(3):
+        server.sql("FLUSH BINARY LOGS")
+
+    def purged():       # MariaDB passes over a log until InnoDB has made its checkpoint
+        server.sql(f"PURGE BINARY LOGS TO '{server.sql('SHOW BINARY LOGS')[-1][0]}'")
+        return len(server.sql("SHOW BINARY LOGS")) == 1
+    wait_until(purged, what="the old logs to go")
+
+
+def reset(server):
+    time.sleep(1.1)     # a binlog's birth is known in whole seconds
+    server.sql("RESET MASTER" if server.flavor == "mariadb" else "RESET BINARY LOGS AND GTIDS")
+
+
+def position(server):
+    return server.sql("SHOW MASTER STATUS" if server.flavor == "mariadb" else "SHOW BINARY LOG STATUS")[0][:2]
+
+
+def is_loud(weir, *says):
+    """a sync ends with an error that names position, table and reason, the status has it, and nothing was acknowledged"""
+    before = Lake(weir.home).count("d", "a")
+    r = weir.catch_up(status=1).says("first missing", r"bin[^ ]*\.0", "first available", r"d\.a", "--resnapshot", "--compare-and-repair", *says)
+    st = weir.status()
+    assert st["state"] == "failed" and st["error"]["code"] == "gap" and "first missing" in st["error"]["message"], st
+    assert Lake(weir.home).count("d", "a") == before, "the lake went on over a gap"
+    return r
+
+
+def records(weir):
+    return [json.loads(p.read_text()) for p in sorted((weir.home / "repair").glob("*.resume.json"))]
+
+
+WAYS = {"resnapshot": ["--resnapshot"], "compare": ["--compare-and-repair"], "some": ["--resnapshot", "d.a"]}
+
+
+# ---------------------------------------------------------------- gaps
+@pytest.mark.parametrize("way", WAYS)
+def test_logs_purged_while_away_and_the_ways_on(source, way):
+    s, w = source()
+    change(s, "seen")
+    w.catch_up()
+    change(s, "unseen")
+    s.sql("ALTER TABLE d.b ADD c INT NOT NULL DEFAULT 7", "UPDATE d.b SET c = id WHERE id % 3 = 0", "CREATE TABLE d.fresh (id INT PRIMARY KEY)", "INSERT INTO d.fresh VALUES (1), (2)",
+          "CREATE TABLE d.gone_again (id INT PRIMARY KEY)", "DROP TABLE d.gone_again", "RENAME TABLE d.quiet TO d.renamed")
+    purge(s)
+    change(s, "behind")
+    is_loud(w, "purged")
+    is_loud(w)                                  # and does not change its mind
+    files = sorted(p.name for p in w.home.rglob("*.parquet"))
+    r = w.run("resume", status=1).says("first missing", "first available", r"d\.a -> d\.a: about \d+ rows", r"d\.bare.*no key", r"d\.b .*definition changed", r"d\.quiet.*not in the source", "--resnapshot", "--compare-and-repair")
+    assert sorted(p.name for p in w.home.rglob("*.parquet")) == files and not (w.home / "repair").exists(), r
+    assert json.loads(w.run("resume", "--json", status=1).out)["state"] == "gap"
+    r = w.run("resume", *WAYS[way], "--why", "ticket 4711").says("resumed")
+    now = ["a", "b", "bare", "fresh", "renamed"]
+    assert_equal(s, Lake(w.home), "d", now)
+    assert {t["state"] for t in w.status()["tables"]} == {"streaming"}
+    (rec,) = records(w)
+    assert rec["why"] == "ticket 4711" and rec["asked_by"] and rec["done_at"] and rec["missing_from"] and rec["available_from"] and "purged" in rec["reason"], rec
+    change(s, "later")
+    s.sql("ALTER TABLE d.b ADD e INT NULL", "UPDATE d.b SET e = 3 WHERE id = 2", "INSERT INTO d.renamed (id) VALUES (5)", "DROP TABLE d.fresh")
+    w.catch_up()
+    assert_equal(s, Lake(w.home), "d", ["a", "b", "bare", "renamed"])
+    w.run("resume").says("nothing is missing")
+    w.run("resume", "--resnapshot", status=1).says("nothing is missing", "weir repair")
+    w.run("compare")
+
+
+@pytest.mark.parametrize("way", ["resnapshot", "compare"])
+@pytest.mark.parametrize("how", ["down", "running", "beyond"])
+def test_history_reset(source, how, way):
+    """RESET while the sync is down, while it runs, and numbered beyond the saved file"""
+    s, w = source()
+    for _ in range(8):
+        s.sql("FLUSH BINARY LOGS")
+    change(s, "seen")
+    w.catch_up()
+    file, offset = position(s)
+    if how == "running":
+        w.start()
+        w.wait()
+    reset(s)
+    for i in range(5):
+        change(s, f"r{i}")
+    if how == "beyond":
+        while position(s)[0] <= file:
+            s.sql("FLUSH BINARY LOGS")
+        for i in range(20):
+            change(s, f"beyond{i}")
+    if how == "running":
+        w.ended(60).says("gap|history|first missing", "first available")
+        assert w.status()["error"]["code"] == "gap"
+    is_loud(w)
+    w.run("wait", "--timeout", "5", status=1)
+    w.run("resume", *WAYS[way]).says("resumed")
+    assert_equal(s, Lake(w.home), "d", TABLES)
+    change(s, "later")
+    w.catch_up()
+    assert_equal(s, Lake(w.home), "d", TABLES)
+    w.start()
+    change(s, "live")
+    w.wait()
+    w.stop()
+    assert_equal(s, Lake(w.home), "d", TABLES)
+
+
+def test_history_reset_without_gtids(own_server, make_weir, flavor):
+    """file and offset are all there is to go by"""
+    if flavor != "mysql":
+        pytest.skip("MariaDB always has GTIDs")
+    s = own_server({"gtid_mode": "OFF", "enforce_gtid_consistency": "OFF"})
+    s.sql("CREATE DATABASE d", "CREATE TABLE d.a (id INT PRIMARY KEY, v VARCHAR(40), n INT NOT NULL DEFAULT 1)", "INSERT INTO d.a (id) VALUES (1), (2)")
+    w = make_weir(s, [r"d\..*"])
+    w.catch_up()
+    _, offset = position(s)
+    reset(s)
+    while position(s)[1] < offset + 500:        # the very same file has that offset again
+        s.sql("INSERT INTO d.a (id) SELECT MAX(id) + 1 FROM d.a")
+    is_loud(w)
+    w.run("resume", "--compare-and-repair").says("resumed")
+    assert_equal(s, Lake(w.home), "d", ["a"])
+
+
+def die(weir, fault, command, *args):
+    """the command, killed at a fault point; -> whether it got there"""
+    p = subprocess.run([BINARY, command, "-c", weir.file, *args], capture_output=True, text=True, errors="replace", timeout=120, env={**weir.env, "WEIR_FAULT": fault + (":kill" if ":" in fault else ":1:kill")}, stdin=subprocess.DEVNULL)
+    assert p.returncode in (0, -signal.SIGKILL), f"{fault}:\n{p.stdout}{p.stderr}status {p.returncode}"
+    weir.died = p.returncode != 0
+    return p.returncode != 0
+
+
+POINTS = {"resnapshot": ["gap.noted", "gap.in_queue", "load.after_seal", "pipeline.after_commit:1", "pipeline.after_commit:2", "pipeline.after_commit:3"],
+          "compare": ["gap.noted", "gap.in_queue", "prove.begin", "repair.read", "pipeline.after_commit:1", "pipeline.after_commit:2", "prove.begin:2"]}
+
+
+@pytest.mark.parametrize("way", POINTS)
+def test_killed_at_any_point_of_a_resume(source, way):
+    """each time another gap; what was asked for is finished by the next sync"""
+    s, w = source()
+    reached = 0
+    for i, point in enumerate(POINTS[way]):
+        change(s, f"unseen{i}")
+        if i % 3 == 0:
+            s.sql(f"ALTER TABLE d.b ADD c{i} INT DEFAULT {i}")
+        purge(s)
+        is_loud(w)
+        reached += die(w, point, "resume", *WAYS[way])
+        change(s, f"between{i}")
+        if i % 2:
+            w.start()
+            change(s, f"live{i}")
+            wait_until(lambda: all(t["state"] == "streaming" for t in w.status()["tables"]) or not w.running, 60, "proven tables")
+            w.wait()
+            w.stop()
+        else:
+            w.catch_up()
+        assert_equal(s, Lake(w.home), "d", TABLES)
+        assert len(records(w)) == i + 1 and all(r["done_at"] for r in records(w)), point
+    assert reached >= len(POINTS[way]) - 1, reached
+
+
+def test_killed_at_random_moments_of_a_resume_under_load(own_server, make_weir, flavor):
+    seed = int(os.environ["WEIR_SEED"])
+    rnd = random.Random(seed)
+    s = own_server()
+    s.sql("CREATE DATABASE d")
+    writer.create(s, "d", rows=4000)
+    w = make_weir(s, [r"d\..*"], {"name": f"load{seed % 100}"})
+    w.catch_up()
+    with writer.Writer(s, "d", seed, per_second=150) as busy:
+        wait_until(lambda: busy.committed > 200, 60, "changes")
+        purge(s)
+        wait_until(lambda: busy.committed > 400, 60, "changes behind the gap")
+        w.catch_up(status=1).says("first missing", "first available")
+        p = subprocess.Popen([BINARY, "resume", "-c", w.file, rnd.choice(["--resnapshot", "--compare-and-repair"])], env=w.env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(rnd.uniform(2.3, 4))
+        p.kill()
+        p.wait()
+        asked = any((w.home / "repair").glob("*resume.json"))
+        for _ in range(6 if asked else 0):
+            w.start()
+            time.sleep(rnd.uniform(0.2, 3))
+            w.kill()
+        if not asked:
+            w.run("resume", "--compare-and-repair")
+        w.start()
+        wait_until(lambda: not w.running or all(t["state"] == "streaming" for t in w.status()["tables"]), 120, "proven tables under load")
+    w.wait()
+    w.stop()
+    assert_equal(s, Lake(w.home), "d", writer.TABLES)
+    assert all(r["done_at"] for r in records(w))
