@@ -108,6 +108,24 @@ static void print_place(const char *label, const cJSON *o) {
     putchar('\n');
 }
 
+/* A frozen or unreachable server is not one with nothing new. */
+static void print_source(const cJSON *src, const wr_status_file *s) {
+    double silent_ms = number(src, "silent_ms");
+    if (!s->running) return;
+    if (silent_ms > 0) printf("%-12s source not answering: nothing from it for %.0f s, not even a heartbeat\n", "stream", silent_ms / 1000);
+    else if (!strcmp(s->state, "reconnecting")) printf("%-12s source not answering: reconnecting\n", "stream");
+    else printf("%-12s source answers; its newest event is of %s\n", "stream", text(src, "last_event"));
+}
+
+static void print_retention(const cJSON *r, const wr_status_file *s) {
+    double keep_s = number(r, "keep_s"), away_s = s->captured_us ? (double)(wr_now_us() - s->captured_us) / 1e6 : 0;
+    if (!s->running && keep_s > 0 && away_s > keep_s / 2)
+        printf("%-12s warning: the source keeps its binlog for %.1f h, and nothing has been captured for %.1f h: at most %.1f h are left before changes are lost\n", "retention", keep_s / 3600, away_s / 3600,
+               away_s < keep_s ? (keep_s - away_s) / 3600 : 0);
+    else if (s->running && strcmp(text(r, "warning"), "-")) printf("%-12s warning: %s\n", "retention", text(r, "warning"));
+    else if (keep_s > 0) printf("%-12s the source keeps its binlog for %.1f h\n", "retention", keep_s / 3600);
+}
+
 #define SHOWN_DECISIONS 8 /* the newest; --json has all */
 
 static void print_status(const cJSON *o, const wr_status_file *s) {
@@ -128,6 +146,8 @@ static void print_status(const cJSON *o, const wr_status_file *s) {
         if (i++ < n - SHOWN_DECISIONS) continue;
         printf("%-12s %s: %s for %s, %.0f times, last %s: %.200s\n", "decided", text(t, "policy"), text(t, "choice"), text(t, "table"), number(t, "times"), text(t, "last"), text(t, "why"));
     }
+    print_source(src, s);
+    print_retention(cJSON_GetObjectItemCaseSensitive(o, "retention"), s);
     if (e) {
         printf("%-12s %s\n", "error", text(e, "message"));
         if (text(e, "cure")[0]) printf("%-12s %s\n", "way out", text(e, "cure"));

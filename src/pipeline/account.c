@@ -264,6 +264,7 @@ static void *account_main(void *arg) {
         wr_err err = WR_ERR_INIT;
         wr_code rc = wr_ledger_tick(p->ledger, false, &err);
         if (rc == WR_OK) rc = look_whether_it_moves(p, &m, &err);
+        if (rc == WR_OK) wr_retention_look(p);
         if (rc != WR_OK) tell(&t, &err);
     }
     wr_pos_clear(&m.behind);

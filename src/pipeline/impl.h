@@ -110,6 +110,10 @@ struct wr_pipeline {
     /* loads: workers against the waiting applying thread */
     pthread_mutex_t progress_lock; /* guards the ranges of members: files handed over and cursor moved, or both committed */
 
+    /* ledger thread */
+    int64_t retention_at_us;   /* monotonic; when to ask again */
+    int retention_level;       /* of the last warning */
+
     /* capture thread */
     pthread_t capture_thread;
     bool capture_started;
@@ -138,6 +142,11 @@ struct wr_pipeline {
     struct cJSON *decisions;   /* of policies: decisions.c; applying thread */
     char *decisions_json;      /* the same for the status; owned */
     char *tables_json;         /* of the last commit or phase change; owned */
+    struct retention {         /* of the source's log, as last asked */
+        int64_t keep_s, behind_s, captured_us;
+        uint64_t keep_bytes, bytes, behind_bytes;
+        char warning[300];     /* "" = none */
+    } retention;
     char **unproven; int nunproven;   /* lake tables to be compared, "ns.name"; owned */
     char **proven; int nproven;       /* those that were found equal; owned */
     uint32_t gaps_crossed;            /* what was found before the last one does not count */
@@ -235,6 +244,11 @@ void wr_prove_stop(wr_pipeline *p);
 void wr_prove_tell(wr_pipeline *p);               /* applying thread, after commits: what is unproven now */
 void wr_prove_anew(wr_pipeline *p);               /* applying thread, behind a gap: what was found before it does not count */
 wr_code wr_prove_take(wr_pipeline *p, wr_err *err); /* applying thread, between transactions: what has been proven */
+
+/* retention.c: how long the source keeps its log, against how far behind capture is */
+void wr_retention_look(wr_pipeline *p);           /* asks now and then. @thread ledger */
+void wr_retention_json(wr_pipeline *p, struct cJSON *status); /* @thread status */
+void wr_retention_find(wr_source *s, const char *home, void (*fn)(void *ctx, const wr_finding *f), void *ctx, wr_err *err); /* for a sync of this home that runs or not */
 
 /* account.c */
 wr_queue_tap wr_account_tap(wr_pipeline *p);

@@ -148,6 +148,7 @@ wr_code wr_pipeline_check(const wr_pipeline_options *o, void (*fn)(void *ctx, co
     if (rc == WR_OK) rc = wr_layouts_new(o->layout, o->nlayout, &layouts, err);
     if (rc == WR_OK) rc = wr_source_open(&o->source, &s, err);
     if (rc == WR_OK) rc = look(s, &(preview){&sink, rules, routes, layouts}, err);
+    if (rc == WR_OK) wr_retention_find(s, o->home, fn, ctx, err);
     wr_source_close(s);
     wr_layouts_free(layouts);
     wr_routes_free(routes);

@@ -9,6 +9,7 @@
 #include "weir/base/mem.h"
 
 #define STATUS_EVERY_MS 250
+#define SILENT_US INT64_C(10000000) /* heartbeats come each second */
 #define STATUS_MAX_BYTES (64u << 20)
 
 static const char *state_text(const target *t) {
@@ -103,6 +104,8 @@ void wr_pipeline_get_status(wr_pipeline *p, wr_pipeline_status *ret) {
     s.rows_loaded = __atomic_load_n(&p->load_rows, __ATOMIC_RELAXED);
     s.rows_estimated = __atomic_load_n(&p->load_estimate, __ATOMIC_RELAXED);
     pthread_mutex_unlock(&p->lock_mu);
+    if (ss.waiting_us && wr_mono_us() - ss.waiting_us > SILENT_US) s.silent_us = wr_mono_us() - ss.waiting_us;
+    if (s.silent_us && !strcmp(s.state, "streaming")) s.state = "silent";
     if (s.tables_loading && !strcmp(s.state, "streaming")) s.state = "loading";
     *ret = s;
 }
@@ -129,6 +132,8 @@ static char *render(wr_pipeline *p) {
     cJSON_AddStringToObject(src, "version", wr_source_version(p->source));
     cJSON_AddStringToObject(src, "identity", wr_source_identity(p->source));
     add_u64(src, "replaced_dates", ss.replaced_dates), add_u64(src, "events", ss.events), add_u64(src, "rows", ss.rows), add_u64(src, "bytes", ss.bytes), add_u64(src, "transactions", ss.transactions);
+    cJSON_AddBoolToObject(src, "answers", !s.silent_us && strcmp(s.state, "reconnecting"));
+    add_u64(src, "silent_ms", (uint64_t)(s.silent_us / 1000));
     if (ss.last_packet_us) cJSON_AddStringToObject(src, "last_packet", wr_iso_time(ss.last_packet_us, iso));
     if (ss.last_event_us) cJSON_AddStringToObject(src, "last_event", wr_iso_time(ss.last_event_us, iso));
     add_pos(o, "captured", &last);
@@ -140,6 +145,7 @@ static char *render(wr_pipeline *p) {
     cJSON_AddNumberToObject(o, "lag_transactions", (double)(qs.last_offset - s.queue_committed));
     add_u64(o, "ledger_alarms", wr_ledger_alarms(__atomic_load_n(&p->ledger, __ATOMIC_ACQUIRE)));
     add_u64(o, "rows_applied", s.rows_applied), add_u64(o, "anomalies", s.anomalies);
+    wr_retention_json(p, o);
     pthread_mutex_lock(&p->lock_mu);
     add_u64(o, "dead_letters", p->dead_letter_rows);
     add_pos(o, "committed", &p->committed);
@@ -235,6 +241,12 @@ wr_code wr_status_read(const char *home, wr_status_file *ret, wr_err *err) {
     t = cJSON_GetObjectItemCaseSensitive(c, "offset");
     if (cJSON_IsNumber(t)) s.committed.offset = (uint64_t)t->valuedouble;
     if ((v = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(c, "gtid")))) s.committed.gtid_set = wr_strdup(v);
+    c = cJSON_GetObjectItemCaseSensitive(o, "captured");
+    if ((v = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(c, "file")))) snprintf(s.captured.file, sizeof s.captured.file, "%s", v);
+    t = cJSON_GetObjectItemCaseSensitive(c, "offset");
+    if (cJSON_IsNumber(t)) s.captured.offset = (uint64_t)t->valuedouble;
+    t = cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(o, "retention"), "captured_us");
+    if (cJSON_IsNumber(t)) s.captured_us = (int64_t)t->valuedouble;
     cJSON_ArrayForEach(t, cJSON_GetObjectItemCaseSensitive(o, "tables")) {
         v = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(t, "state"));
         s.busy_tables += v && strcmp(v, "streaming");

@@ -233,3 +233,32 @@ def test_killed_at_random_moments_of_a_resume_under_load(own_server, make_weir, 
     w.stop()
     assert_equal(s, Lake(w.home), "d", writer.TABLES)
     assert all(r["done_at"] for r in records(w))
+
+
+# ---------------------------------------------------------------- before a gap comes
+def keep_binlogs(server, seconds):
+    server.sql(f"SET GLOBAL binlog_expire_logs_seconds = {seconds}")
+
+
+def test_a_gap_is_announced(source):
+    """retention against how far behind we are: a sync that hangs, and one that is down"""
+    s, w = source()
+    keep_binlogs(s, 30)
+    w.check().lacks("binlog-left", "binlog-gap")
+    w.proc = subprocess.Popen([BINARY, "sync", "-c", w.file], env={**w.env, "WEIR_FAULT": "capture.commit:3:stall=45000"}, stdin=subprocess.DEVNULL, stdout=open(w.log, "ab"), stderr=subprocess.STDOUT)
+    wait_until(lambda: w.status()["running"] and w.status().get("retention"), 20, "a first look")
+    assert not w.status()["retention"].get("warning")
+    for i in range(40):
+        s.sql(f"INSERT INTO d.a (id, v) VALUES ({20000 + i}, REPEAT('x', 40))", "INSERT INTO d.bare SELECT 5, REPEAT('y', 20) FROM d.a")
+    wait_until(lambda: w.status()["retention"].get("warning"), 45, "the warning of a running sync")
+    w.run("status").says(r"retention +warning: the source keeps its binlog for")
+    wait_until(lambda: "keeps its binlog" in w.log_text(), 10, "the warning in the log")
+    w.check().says("binlog-left", "keeps its binlog")
+    w.kill()
+    wait_until(lambda: "nothing has been captured for" in w.run("status").out, 30, "the warning of a sync that is down")
+    w.check().says("binlog-left")
+    w.catch_up()
+    w.check().lacks("binlog-left")
+    s.sql("INSERT INTO d.a (id) VALUES (30000)")
+    purge(s)
+    w.check(status=1).says("binlog-gap", "first position available", "weir resume")

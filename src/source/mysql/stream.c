@@ -265,9 +265,12 @@ static bool stopping(stream *st) {
     return st->sink->stopping && st->sink->stopping(st->sink->ctx);
 }
 
+static void set_waiting(stream *st, int64_t since_us) { __atomic_store_n(&st->s->stats.waiting_us, since_us, __ATOMIC_RELAXED); }
+
 /* Waits until there is something to read. WR_E_CANCELLED: asked to stop. */
 static wr_code wait_packet(stream *st, wr_err *err) {
     if (has_data(st, 0)) return WR_OK;
+    set_waiting(st, wr_mono_us());
     if (!st->tls || wr_mono_us() - st->idle_told_us > 20000) {
         WR_TRY(wr_applier_idle(st->applier, err));
         st->idle_told_us = wr_mono_us();
@@ -289,6 +292,7 @@ static wr_code read_packet(stream *st, const wr_pos *from, wr_slice *ret, wr_err
     if (n < 1 || (p[0] == 0xFE && n < 9))
         return wr_fail(err, WR_E_NET, WR_RETRY_SOON, "%s:%d ended the stream (a shutdown, or the connection was killed)", st->s->conn.host, st->s->conn.port);
     if (p[0] != 0) return wr_fail(err, WR_E_DECODE, WR_RETRY_NO, "a packet of the stream begins with byte %02x", p[0]);
+    if (st->s->stats.waiting_us) set_waiting(st, 0);
     __atomic_store_n(&st->s->stats.last_packet_us, wr_now_us(), __ATOMIC_RELAXED);
     *ret = wr_slice_of(p + 1, n - 1);
     return WR_OK;
@@ -435,6 +439,7 @@ wr_code wr_source_stream(wr_source *s, const wr_pos *from, const wr_stream_sink 
     if (rc == WR_OK) rc = wr_applier_new(&env, from, &st.applier, err);
     if (rc == WR_OK) rc = open_dump(&st, from, err);
     if (rc == WR_OK) rc = run(&st, from, err);
+    set_waiting(&st, 0);
     if (rc == WR_E_CANCELLED) rc = WR_OK; /* in a search, at the sink's wish */
     if (st.applier) {
         wr_err second = WR_ERR_INIT;
@@ -456,5 +461,6 @@ void wr_source_stream_stats(const wr_source *s, wr_stream_stats *ret) {
     ret->transactions = __atomic_load_n(&s->stats.transactions, __ATOMIC_RELAXED);
     ret->replaced_dates = __atomic_load_n(&s->stats.replaced_dates, __ATOMIC_RELAXED);
     ret->last_event_us = __atomic_load_n(&s->stats.last_event_us, __ATOMIC_RELAXED);
+    ret->waiting_us = __atomic_load_n(&s->stats.waiting_us, __ATOMIC_RELAXED);
     ret->last_packet_us = __atomic_load_n(&s->stats.last_packet_us, __ATOMIC_RELAXED);
 }

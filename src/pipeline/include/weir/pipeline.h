@@ -155,13 +155,14 @@ void wr_pipeline_stop(wr_pipeline *p); /* @thread any, signal-safe */
 /* ------------------------------------------------------------------ status */
 typedef enum wr_table_state { WR_TABLE_LOADING = 1, WR_TABLE_REPLAYING, WR_TABLE_STREAMING, WR_TABLE_WAITING /* for a schema change further on in the stream */ } wr_table_state;
 typedef struct wr_pipeline_status {
-    const char *state;              /* "starting" | "loading" | "streaming" | "reconnecting" | "stopped" | "failed" */
+    const char *state;              /* "starting" | "loading" | "streaming" | "silent" | "reconnecting" | "stopped" | "failed" */
     int tables, tables_loading, tables_waiting;
     uint64_t rows_loaded, rows_estimated;   /* of the present loads */
     uint64_t rows_applied, bytes_captured;  /* since start */
     uint64_t queue_last, queue_committed;   /* offsets */
     int64_t lag_us;                 /* age of the newest committed change while there are newer ones, else 0 */
     int64_t committed_us;           /* time of the last commit */
+    int64_t silent_us;              /* for how long the source has sent nothing at all, 0 = it answers, or is not being listened to */
     uint64_t anomalies;
 } wr_pipeline_status;
 void wr_pipeline_get_status(wr_pipeline *p, wr_pipeline_status *ret_status); /* @thread any */
@@ -172,6 +173,8 @@ typedef struct wr_status_file {
     char state[24];
     char *json;                     /* the whole document, owned */
     wr_pos committed;               /* owned */
+    wr_pos captured;                /* without a GTID set */
+    int64_t captured_us;            /* the source's time of what was captured last, or our time if that was all there was; 0 = not known */
     int busy_tables;                /* not yet visible at their committed position: loading, replaying, waiting */
     char error[1024], cure[512];
 } wr_status_file;

@@ -176,6 +176,7 @@ typedef struct wr_stream_stats {   /* read by any thread, each field atomically 
     uint64_t bytes, events, rows, transactions;
     uint64_t replaced_dates;       /* zero and partial dates that became null or the epoch by the policy, those of snapshots included */
     int64_t last_event_us;         /* the server's time of the newest event, 0 = none */
+    int64_t waiting_us;            /* monotonic; since when the stream has been waiting for the server's next packet, 0 = it is not. A server that answers sends a heartbeat each second */
     int64_t last_packet_us;        /* our time of the newest packet, heartbeats included: the server answers */
 } wr_stream_stats;
 
