@@ -1,9 +1,12 @@
 """Faults of the source and of the machine that a sync must tell or survive: gaps of the log and the ways on, cuts, frozen servers, quiet tables, clocks, full disks, two of us."""
+import contextlib
 import json
 import os
 import random
 import signal
+import socket
 import subprocess
+import threading
 import time
 
 import pytest
@@ -262,3 +265,128 @@ def test_a_gap_is_announced(source):
     s.sql("INSERT INTO d.a (id) VALUES (30000)")
     purge(s)
     w.check(status=1).says("binlog-gap", "first position available", "weir resume")
+
+
+# ---------------------------------------------------------------- cuts, frozen servers, quiet tables
+class Wire(threading.Thread):
+    """A TCP proxy in front of a server. After `limit` bytes from the server nothing passes any more (as if packets were dropped) until mend()."""
+
+    def __init__(self, server, limit):
+        super().__init__(daemon=True)
+        self.server, self.limit, self.passed, self.mended = server, limit, 0, threading.Event()
+        self.held = threading.Event()
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self.open = []
+        self.start()
+
+    def run(self):
+        while True:
+            try:
+                client = self.listener.accept()[0]
+            except OSError:
+                return
+            there = socket.create_connection(("127.0.0.1", self.server.port))
+            self.open += [client, there]
+            for a, b, counts in ((client, there, False), (there, client, True)):
+                threading.Thread(target=self.pump, args=(a, b, counts), daemon=True).start()
+
+    def pump(self, a, b, counts):
+        try:
+            while data := a.recv(65536):
+                if counts:
+                    self.passed += len(data)
+                if self.passed > self.limit and not self.mended.is_set():
+                    self.held.set()
+                    self.mended.wait()
+                b.sendall(data)
+        except OSError:
+            pass
+        for s in (a, b):
+            with contextlib.suppress(OSError):
+                s.shutdown(socket.SHUT_RDWR)
+
+    def mend(self, cut):
+        """what was held passes; cut: the connections of before are gone"""
+        if cut:
+            for s in self.open:
+                with contextlib.suppress(OSError):
+                    s.shutdown(socket.SHUT_RDWR)
+                    s.close()       # what the server is still sending is refused
+        self.mended.set()
+
+    def close(self):
+        self.mend(True)
+        self.listener.close()
+
+
+@pytest.mark.parametrize("cut", [False, True])
+def test_network_lost_in_the_middle_of_a_large_transaction(source, cut):
+    s, w = source({"max_allowed_packet": "64M"})
+    s.sql("CREATE TABLE d.large (id INT PRIMARY KEY, b LONGBLOB)")
+    wire = Wire(s, 15_000_000)
+    w.config["source"]["url"] = f"mysql://weir@127.0.0.1:{wire.port}"
+    w.write()
+    try:
+        w.start()
+        w.wait()
+        with s.connect(autocommit=False) as con, con.cursor() as cur:       # about 60 MB of binlog, and a small table beside it
+            for i in range(30):
+                cur.execute("INSERT INTO d.large SELECT %s * 100 + k, REPEAT(CHAR(97 + k), 200000) FROM (SELECT 0 AS k UNION SELECT 1 UNION SELECT 2 UNION SELECT 3 UNION SELECT 4 UNION SELECT 5 UNION SELECT 6 UNION SELECT 7 UNION SELECT 8 UNION SELECT 9) x", (i,))
+            cur.execute("INSERT INTO d.a (id, v) VALUES (900001, 'with the large one')")
+            con.commit()
+        assert wire.held.wait(60), "the wire was never cut"
+        wait_until(lambda: w.status()["state"] == "silent" and not w.status()["source"]["answers"], 60, "a status that says so")
+        lake = Lake(w.home)
+        assert lake.count("d", "large") == 0 and lake.count("d", "a") == 300
+        s.sql("INSERT INTO d.a (id, v) VALUES (900002, 'meanwhile')")
+        wire.mend(cut)
+        w.wait()
+        assert w.status()["source"]["answers"]
+        w.stop()
+        assert_equal(s, lake, "d", TABLES + ["large"])
+    finally:
+        w.kill()
+        wire.close()
+
+
+def test_a_frozen_source_is_not_a_quiet_one(source):
+    s, w = source()
+    w.start()
+    w.wait()
+    time.sleep(12)
+    assert w.status()["state"] == "streaming" and w.status()["source"]["answers"]
+    w.run("status").says("source answers")
+    os.kill(s.pid, signal.SIGSTOP)
+    try:
+        wait_until(lambda: w.status()["state"] == "silent", 30, "silence to be told")
+        w.run("status").says("source not answering")
+        wait_until(lambda: w.status()["state"] == "reconnecting", 90, "another connection to be tried")
+        assert not w.status()["source"]["answers"] and w.status()["error"]["code"] == "net"
+        w.run("status").says("source not answering")
+    finally:
+        os.kill(s.pid, signal.SIGCONT)
+    change(s, "thawed")
+    w.wait(90)
+    w.stop()
+    assert_equal(s, Lake(w.home), "d", TABLES)
+
+
+def test_quiet_tables_do_not_hold_the_position_back(own_server, make_weir, flavor):
+    """logs that only others wrote to are rotated away"""
+    s = own_server()
+    s.sql("CREATE DATABASE d", "CREATE DATABASE o", "CREATE TABLE d.quiet (id INT PRIMARY KEY)", "INSERT INTO d.quiet VALUES (1)", "CREATE TABLE o.noise (id INT PRIMARY KEY AUTO_INCREMENT, v CHAR(200))")
+    w = make_weir(s, [r"d\.quiet"])
+    w.start()
+    w.wait()
+    before = w.status()["committed"]
+    for i in range(20):
+        s.sql("INSERT INTO o.noise (v) VALUES ('x')", "FLUSH BINARY LOGS")
+    w.wait()
+    assert w.status()["committed"]["file"] > before["file"]
+    w.kill()
+    purge_all_but = s.sql("SHOW BINARY LOGS")[-1][0]
+    wait_until(lambda: (s.sql(f"PURGE BINARY LOGS TO '{purge_all_but}'"), len(s.sql("SHOW BINARY LOGS")) == 1)[1], what="the old logs to go")
+    s.sql("INSERT INTO d.quiet VALUES (2)")
+    w.catch_up()
+    assert_equal(s, Lake(w.home), "d", ["quiet"])

@@ -292,7 +292,7 @@ static wr_code read_packet(stream *st, const wr_pos *from, wr_slice *ret, wr_err
     if (n < 1 || (p[0] == 0xFE && n < 9))
         return wr_fail(err, WR_E_NET, WR_RETRY_SOON, "%s:%d ended the stream (a shutdown, or the connection was killed)", st->s->conn.host, st->s->conn.port);
     if (p[0] != 0) return wr_fail(err, WR_E_DECODE, WR_RETRY_NO, "a packet of the stream begins with byte %02x", p[0]);
-    if (st->s->stats.waiting_us) set_waiting(st, 0);
+    set_waiting(st, 0);
     __atomic_store_n(&st->s->stats.last_packet_us, wr_now_us(), __ATOMIC_RELAXED);
     *ret = wr_slice_of(p + 1, n - 1);
     return WR_OK;
@@ -303,8 +303,10 @@ static wr_code run(stream *st, const wr_pos *from, wr_err *err) {
         wr_code rc = wait_packet(st, err);
         if (rc == WR_E_CANCELLED) return WR_OK;
         WR_TRY(rc);
-        if (wr_mono_us() - st->stop_asked_us > STOP_EVERY_US && stopping(st)) return WR_OK;
+        int64_t now = wr_mono_us();
+        if (now - st->stop_asked_us > STOP_EVERY_US && stopping(st)) return WR_OK;
         wr_slice event;
+        if (!st->s->stats.waiting_us) set_waiting(st, now); /* a cut in the middle of a packet */
         WR_TRY(read_packet(st, from, &event, err));
         WR_TRY(wr_applier_feed(st->applier, event, err));
         if (st->again.file[0]) {
