@@ -750,7 +750,7 @@ static wr_code restore_target(wr_pipeline *p, target *t, wr_err *err) {
 wr_code wr_apply_open(wr_pipeline *p, wr_err *err) {
     WR_AUTO char *catalog = wr_path_join(p->home, "catalog.db"), *index = wr_path_join(p->home, "index");
     if (!catalog || !index || !(p->members = wr_u64map_new())) return wr_nomem(err, "pipeline", 256);
-    wr_lake_options lo = {.pipeline = p->o.name, .catalog_path = catalog, .warehouse = p->warehouse, .index_dir = index, .store = p->store, .rest = p->o.rest, .format_version = p->o.format_version, .layout = p->o.layout, .nlayout = p->o.nlayout, .show_loads = p->o.visible_early, .witness = wr_account_witness(p)};
+    wr_lake_options lo = {.pipeline = p->o.name, .catalog_path = catalog, .warehouse = p->warehouse, .index_dir = index, .store = p->store, .rest = p->o.rest, .format_version = p->o.format_version, .layout = p->o.layout, .nlayout = p->o.nlayout, .show_loads = p->o.visible_early, .witness = wr_account_witness(p), .lock = p->lock};
     WR_TRY(wr_lake_open(&lo, p->state, p->engine, &p->lake, err));
     p->load_wanted = p->in_tx = p->tx_has_ddl = false;
     p->peek_offset = 0;

@@ -39,6 +39,7 @@ static wr_code on_change(void *ctx, const wr_change *c, wr_err *err) {
 /* The state's copy first: rows tagged with an offset the queue never gets are dropped at the next start, so only this order is safe. */
 static wr_code on_ddl(void *ctx, const wr_ddl *d, wr_err *err) {
     wr_pipeline *p = ctx;
+    WR_TRY(wr_lock_check(p->lock, err));
     WR_TRY(wr_state_schema_add(p->state, wr_queue_next_offset(p->queue), p->ddl_seq++, d, err));
     wr_buf_clear(&p->enc);
     WR_TRY(wr_ddl_encode(&p->enc, d, err));

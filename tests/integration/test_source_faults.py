@@ -390,3 +390,51 @@ def test_quiet_tables_do_not_hold_the_position_back(own_server, make_weir, flavo
     s.sql("INSERT INTO d.quiet VALUES (2)")
     w.catch_up()
     assert_equal(s, Lake(w.home), "d", ["quiet"])
+
+
+# ---------------------------------------------------------------- two of us
+def test_a_stopped_sync_keeps_its_home(source):
+    """no take-over while the first one lives, not even when it does not move"""
+    s, w = source()
+    w.start()
+    w.wait()
+    w.proc.send_signal(signal.SIGSTOP)
+    try:
+        change(s, "meanwhile")
+        w.catch_up(status=1).says("is held by process", str(w.proc.pid), "one writer")
+        w.run("resume", status=1).says("is held by process")
+    finally:
+        w.proc.send_signal(signal.SIGCONT)
+    w.wait()
+    w.stop()
+    assert_equal(s, Lake(w.home), "d", TABLES)
+
+
+def test_a_zombie_cannot_commit(source):
+    """someone removes the locks of a process that seems dead, and starts another one"""
+    s, w = source()
+    w.start()
+    w.wait()
+    zombie, w.proc = w.proc, None
+    change(s, "on its way")
+    zombie.send_signal(signal.SIGSTOP)
+    try:
+        for lock in (w.home / "lock", w.home / "queue" / "lock"):
+            lock.unlink()
+        change(s, "meanwhile")
+        w.catch_up()
+        w.start()
+        w.wait()
+        zombie.send_signal(signal.SIGCONT)
+        for i in range(10):
+            change(s, f"both{i}")
+            time.sleep(0.3)
+        assert zombie.wait(60) == 1, "the zombie went on"
+    finally:
+        zombie.kill()
+    w.wait(90)
+    w.stop()
+    assert "taken over" in w.log.read_text()
+    w.died = True       # what the zombie had counted last is nobody's to finish
+    assert_equal(s, Lake(w.home), "d", TABLES)
+    w.run("compare")
