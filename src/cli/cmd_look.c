@@ -157,6 +157,15 @@ static void print_status(const cJSON *o, const wr_status_file *s) {
         printf("%-10s %12.0f %8.0f %10s  %s\n", text(t, "state"), number(t, "rows"), number(t, "files"), wr_cli_bytes(number(t, "bytes"), b), text(t, "table"));
 }
 
+static void add_stale(cJSON *o, const wr_status_file *s) {
+    cJSON_DeleteItemFromObjectCaseSensitive(o, "error");
+    cJSON *e = cJSON_AddObjectToObject(o, "error");
+    cJSON_AddStringToObject(e, "code", s->cure[0] ? wr_code_name(WR_E_NOSPC) : wr_code_name(WR_E_TIMEOUT));
+    cJSON_AddStringToObject(e, "message", s->error);
+    cJSON_AddStringToObject(e, "cure", s->cure);
+    cJSON_AddNumberToObject(o, "stale_ms", (double)s->stale_ms);
+}
+
 int wr_cmd_status(const wr_args *a) {
     wr_err err = WR_ERR_INIT;
     wr_config *c;
@@ -172,6 +181,7 @@ int wr_cmd_status(const wr_args *a) {
     else {
         cJSON *o = cJSON_Parse(s.json);
         cJSON_AddBoolToObject(o, "running", s.running);
+        if (s.stale_ms) add_stale(o, &s);
         if (a->json) {
             char *t = cJSON_PrintUnformatted(o);
             if (t) puts(t);

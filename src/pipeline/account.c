@@ -232,10 +232,7 @@ static wr_code look_whether_it_moves(wr_pipeline *p, moves *m, wr_err *err) {
 
 /* Until the next round. false: it is over. */
 static bool account_pause(wr_pipeline *p) {
-    struct timespec ts;
-    clock_gettime(CLOCK_REALTIME, &ts);
-    ts.tv_nsec += TICK_MS * 1000000l;
-    if (ts.tv_nsec >= 1000000000) ts.tv_sec++, ts.tv_nsec -= 1000000000;
+    struct timespec ts = wr_cond_until(TICK_MS);
     pthread_mutex_lock(&p->lock_mu);
     if (!p->account_stop) pthread_cond_timedwait(&p->wake, &p->lock_mu, &ts);
     bool on = !p->account_stop;

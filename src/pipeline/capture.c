@@ -215,10 +215,7 @@ wr_code wr_capture_restore(wr_pipeline *p, uint64_t last, wr_err *err) {
 
 /* Waits before trying again; true when asked to stop meanwhile. */
 static bool pause_ms(wr_pipeline *p, int ms) {
-    struct timespec ts;
-    clock_gettime(CLOCK_REALTIME, &ts);
-    ts.tv_sec += ms / 1000, ts.tv_nsec += (long)(ms % 1000) * 1000000;
-    if (ts.tv_nsec >= 1000000000) ts.tv_sec++, ts.tv_nsec -= 1000000000;
+    struct timespec ts = wr_cond_until(ms);
     pthread_mutex_lock(&p->lock_mu);
     while (!p->stop && pthread_cond_timedwait(&p->wake, &p->lock_mu, &ts) == 0) {}
     pthread_mutex_unlock(&p->lock_mu);

@@ -62,7 +62,7 @@ wr_code wr_pipeline_open(const wr_pipeline_options *o, wr_pipeline **ret, wr_err
     if (!p->o.commit_bytes) p->o.commit_bytes = COMMIT_BYTES;
     pthread_mutex_init(&p->lock_mu, NULL);
     pthread_mutex_init(&p->progress_lock, NULL);
-    pthread_cond_init(&p->wake, NULL);
+    wr_cond_init(&p->wake);
     p->run_state = "starting";
     p->home = wr_strdup(o->home);
     p->warehouse = o->warehouse ? wr_strdup(o->warehouse) : wr_path_join(o->home, "warehouse");
@@ -230,10 +230,7 @@ static void set_state(wr_pipeline *p, const char *state) {
 static bool back_off(wr_pipeline *p, int attempt) {
     int64_t until = wr_mono_us() + (100000ll << (attempt < 6 ? attempt : 6));
     while (!p->stop && wr_mono_us() < until) {
-        struct timespec ts;
-        clock_gettime(CLOCK_REALTIME, &ts);
-        ts.tv_nsec += 100000000;
-        if (ts.tv_nsec >= 1000000000) ts.tv_sec++, ts.tv_nsec -= 1000000000;
+        struct timespec ts = wr_cond_until(100);
         pthread_mutex_lock(&p->lock_mu);
         pthread_cond_timedwait(&p->wake, &p->lock_mu, &ts);
         pthread_mutex_unlock(&p->lock_mu);

@@ -87,13 +87,10 @@ static wr_code add_proven(wr_pipeline *p, uint32_t gaps, const wr_table_report *
 }
 
 static bool pause_ms(wr_pipeline *p, int64_t ms) {
-    struct timespec ts;
     int64_t until = wr_mono_us() + ms * 1000;
     pthread_mutex_lock(&p->lock_mu);
     while (!p->prove_stop && !p->stop && wr_mono_us() < until) {
-        clock_gettime(CLOCK_REALTIME, &ts);
-        ts.tv_nsec += POLL_MS * 1000000l;
-        if (ts.tv_nsec >= 1000000000) ts.tv_sec++, ts.tv_nsec -= 1000000000;
+        struct timespec ts = wr_cond_until(POLL_MS);
         pthread_cond_timedwait(&p->wake, &p->lock_mu, &ts);
     }
     bool end = p->prove_stop || p->stop;

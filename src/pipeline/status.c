@@ -3,12 +3,15 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 #include "impl.h"
 #include "weir/base/clock.h"
 #include "weir/base/mem.h"
 
 #define STATUS_EVERY_MS 250
+#define STALE_MS 5000
 #define SILENT_US INT64_C(10000000) /* heartbeats come each second */
 #define STATUS_MAX_BYTES (64u << 20)
 
@@ -183,10 +186,7 @@ void wr_status_write(wr_pipeline *p) {
 static void *status_main(void *arg) {
     wr_pipeline *p = arg;
     for (;;) {
-        struct timespec ts;
-        clock_gettime(CLOCK_REALTIME, &ts);
-        ts.tv_nsec += STATUS_EVERY_MS * 1000000l;
-        if (ts.tv_nsec >= 1000000000) ts.tv_sec++, ts.tv_nsec -= 1000000000;
+        struct timespec ts = wr_cond_until(STATUS_EVERY_MS);
         pthread_mutex_lock(&p->lock_mu);
         while (!p->status_stop && pthread_cond_timedwait(&p->wake, &p->lock_mu, &ts) == 0) {}
         bool end = p->status_stop;
@@ -218,6 +218,21 @@ void wr_status_clear(wr_status_file *s) {
     wr_free(s->json);
     wr_pos_clear(&s->committed);
     memset(s, 0, sizeof *s);
+}
+
+/* A running sync writes its status several times a second; on a full disk it cannot even say so. */
+static void judge_age(const char *home, const char *path, wr_status_file *s) {
+    struct stat st;
+    struct statvfs fs;
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now); /* as the file system's */
+    if (!s->running || stat(path, &st) != 0) return;
+    int64_t age_ms = (now.tv_sec - st.st_mtim.tv_sec) * 1000 + (now.tv_nsec - st.st_mtim.tv_nsec) / 1000000;
+    if (age_ms < STALE_MS) return;
+    s->stale_ms = age_ms;
+    bool full = statvfs(home, &fs) == 0 && fs.f_bavail == 0;
+    snprintf(s->error, sizeof s->error, "the sync runs and has not written its status for %" PRId64 " s%s%.500s%s", age_ms / 1000, full ? ": no space left on the device of " : "", full ? home : "", full ? "" : ": is it stopped, or its disk not answering?");
+    snprintf(s->cure, sizeof s->cure, "%s", full ? "free some space there: the sync goes on by itself, and nothing is lost" : "");
 }
 
 wr_code wr_status_read(const char *home, wr_status_file *ret, wr_err *err) {
@@ -254,6 +269,7 @@ wr_code wr_status_read(const char *home, wr_status_file *ret, wr_err *err) {
     if ((v = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(e, "message")))) snprintf(s.error, sizeof s.error, "%s", v);
     if ((v = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(e, "cure")))) snprintf(s.cure, sizeof s.cure, "%s", v);
     cJSON_Delete(o);
+    judge_age(home, path, &s);
     s.json = (char *)WR_STEAL(b.p);
     *ret = s;
     return WR_OK;

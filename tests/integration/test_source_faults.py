@@ -3,6 +3,7 @@ import contextlib
 import json
 import os
 import random
+import re
 import signal
 import socket
 import subprocess
@@ -438,3 +439,119 @@ def test_a_zombie_cannot_commit(source):
     w.died = True       # what the zombie had counted last is nobody's to finish
     assert_equal(s, Lake(w.home), "d", TABLES)
     w.run("compare")
+
+
+# ---------------------------------------------------------------- clocks and zones
+def test_the_clock_of_the_machine_steps(source, tmp_path):
+    """two hours back, a day forward, and right again, under load"""
+    s, w = source()
+    writer.create(s, "d", rows=500)
+    clock = tmp_path / "clock"
+    clock.write_text("0")
+    w.proc = subprocess.Popen([BINARY, "sync", "-c", w.file], env={**w.env, "WEIR_CLOCK": str(clock)}, stdin=subprocess.DEVNULL, stdout=open(w.log, "ab"), stderr=subprocess.STDOUT)
+    w.wait()
+    with writer.Writer(s, "d", 12, per_second=150) as busy:
+        for step in ("-7200", "86400", "-86400", "0"):
+            done = busy.committed
+            wait_until(lambda: busy.committed > done + 150, 60, "changes")
+            clock.write_text(step)
+            before = w.status()["queue"]["committed_offset"]
+            wait_until(lambda: w.status()["queue"]["committed_offset"] > before + 20, 30, f"commits after a step to {step} s")
+            assert w.status()["state"] in ("streaming", "loading")
+    w.wait()
+    w.stop()
+    lake = Lake(w.home)
+    assert_equal(s, lake, "d", [*TABLES, *writer.TABLES])
+    offsets = [int(x.summary["weir.offset"]) for x in lake.table("d", "by_id").snapshots() if x.summary and "weir.offset" in x.summary.additional_properties]
+    assert offsets == sorted(offsets) and len(offsets) > 4, "commits are in the order of the source"
+    w.run("compare")
+
+
+def test_zones_of_server_and_machine_change_between_runs(own_server, make_weir, monkeypatch):
+    """instants stay what they are, around both hours that a summer time makes odd, too"""
+    s = own_server()
+    s.sql("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY AUTO_INCREMENT, ts TIMESTAMP(6) NULL, dt DATETIME(3) NULL, t TIME NULL, d DATE NULL, made TIMESTAMP(3) DEFAULT CURRENT_TIMESTAMP(3))")
+    odd = [1711846799, 1711846800, 1711846801, 1729987199, 1729987200, 1729990800, 1729990801, 86400, 2000000000]      # Berlin 2024: 31 March and 27 October, 01:00 UTC
+    w = make_weir(s, [r"d\..*"])
+    zones = [("+00:00", "UTC"), ("+09:00", "America/New_York"), ("-11:30", "Asia/Kolkata"), ("SYSTEM", "Europe/Berlin")]
+    for n, (of_server, of_machine) in enumerate(zones):
+        s.sql(f"SET GLOBAL time_zone = '{of_server}'")
+        monkeypatch.setenv("TZ", of_machine)
+        with s.connect(database="d", autocommit=True) as con, con.cursor() as cur:
+            for session in (of_server, "+05:45", "-03:00"):
+                cur.execute("SET time_zone = %s", (session,))
+                for e in odd:
+                    cur.execute("INSERT INTO t (ts, dt, t, d) VALUES (FROM_UNIXTIME(%s + 0.25), FROM_UNIXTIME(%s), '-101:02:03', '2024-03-31')", (e, e))
+            cur.execute("UPDATE t SET ts = ts + INTERVAL 1 HOUR WHERE id %% 5 = %s", (n,))
+            cur.execute(f"ALTER TABLE t ADD c{n} TIMESTAMP NULL DEFAULT '2024-03-31 12:30:00'")
+        w.catch_up()
+        assert_equal(s, Lake(w.home), "d", ["t"])
+    w.start()
+    s.sql("UPDATE d.t SET dt = ts, made = made", "INSERT INTO d.t (ts) VALUES (FROM_UNIXTIME(1729990800))")
+    w.wait()
+    w.stop()
+    assert_equal(s, Lake(w.home), "d", ["t"])
+
+
+# ---------------------------------------------------------------- full disks
+@pytest.fixture
+def small_disk(tmp_path):
+    """small_disk(name, MB) -> folder that is a file system of its own"""
+    made = []
+
+    def mount(name, mb):
+        d = tmp_path / name
+        d.mkdir()
+        r = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={mb}m", "tmpfs", str(d)], capture_output=True, text=True)
+        if r.returncode:
+            pytest.skip(f"small file systems cannot be mounted here: {r.stderr.strip()}")
+        made.append(d)
+        return d
+    yield mount
+    for d in made:
+        subprocess.run(["umount", "-l", str(d)])
+
+
+def fill(folder):
+    """to the last byte; -> the file that does it"""
+    filler = folder / "filler"
+    with open(filler, "wb", buffering=0) as f:
+        for size in (1 << 20, 4096, 1):
+            with contextlib.suppress(OSError):
+                while True:
+                    f.write(b"x" * size)
+    return filler
+
+
+@pytest.mark.local_lake("the warehouse is a folder here")
+@pytest.mark.parametrize("what", ["home", "warehouse"])
+def test_disk_full_under_load(own_server, make_weir, small_disk, what):
+    s = own_server()
+    s.sql("CREATE DATABASE d")
+    writer.create(s, "d", rows=500)
+    w = make_weir(s, [r"d\..*"])
+    disk = small_disk(what, 64)
+    if what == "home":
+        w.config["home"] = str(disk / "home")
+        w.home = disk / "home"
+        w.config["lake"]["warehouse"] = str(w.dir / "warehouse")
+    else:
+        w.config["lake"]["warehouse"] = str(disk / "warehouse")
+    w.write()
+    w.start()
+    w.wait()
+    lake = Lake(w.home)
+    with writer.Writer(s, "d", 8, per_second=150) as busy:
+        wait_until(lambda: busy.committed > 200, 60, "changes")
+        filler = fill(disk)
+        wait_until(lambda: not w.running or re.search("no space|nospc|full", w.run("status", status=None).out.lower()), 60, "a status that says so")
+        assert w.running, w.log_text()
+        rows = lake.count("d", "by_id")                 # readable, with what was committed
+        time.sleep(5)
+        assert w.running and (what == "home" or lake.count("d", "by_id") == rows)
+        filler.unlink()
+        freed = w.status()["queue"]["committed_offset"]
+        wait_until(lambda: w.status()["state"] == "streaming" and w.status()["queue"]["committed_offset"] > freed + 50 and "error" not in w.status(), 60, "recovery")
+    w.wait()
+    w.stop()
+    assert_equal(s, lake, "d", writer.TABLES)

@@ -176,7 +176,8 @@ typedef struct wr_status_file {
     wr_pos captured;                /* without a GTID set */
     int64_t captured_us;            /* the source's time of what was captured last, or our time if that was all there was; 0 = not known */
     int busy_tables;                /* not yet visible at their committed position: loading, replaying, waiting */
-    char error[1024], cure[512];
+    int64_t stale_ms;               /* it runs, and has not written its status for so long; 0 = it has */
+    char error[1024], cure[512];    /* also that, and why it cannot */
 } wr_status_file;
 wr_code wr_status_read(const char *home, wr_status_file *ret_status, wr_err *err); /* WR_E_NOTFOUND: never ran */
 void wr_status_clear(wr_status_file *s);
