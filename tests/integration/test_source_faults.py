@@ -250,11 +250,11 @@ def test_a_gap_is_announced(source):
     keep_binlogs(s, 30)
     w.check().lacks("binlog-left", "binlog-gap")
     w.proc = subprocess.Popen([BINARY, "sync", "-c", w.file], env={**w.env, "WEIR_FAULT": "capture.commit:3:stall=45000"}, stdin=subprocess.DEVNULL, stdout=open(w.log, "ab"), stderr=subprocess.STDOUT)
-    wait_until(lambda: w.status()["running"] and w.status().get("retention"), 20, "a first look")
+    wait_until(lambda: w.status()["pid"] == w.proc.pid and w.status().get("retention"), 20, "a first look")
     assert not w.status()["retention"].get("warning")
     for i in range(40):
         s.sql(f"INSERT INTO d.a (id, v) VALUES ({20000 + i}, REPEAT('x', 40))", "INSERT INTO d.bare SELECT 5, REPEAT('y', 20) FROM d.a")
-    wait_until(lambda: w.status()["retention"].get("warning"), 45, "the warning of a running sync")
+    wait_until(lambda: w.status().get("retention", {}).get("warning"), 45, "the warning of a running sync")
     w.run("status").says(r"retention +warning: the source keeps its binlog for")
     wait_until(lambda: "keeps its binlog" in w.log_text(), 10, "the warning in the log")
     w.check().says("binlog-left", "keeps its binlog")
@@ -521,6 +521,34 @@ def fill(folder):
                 while True:
                     f.write(b"x" * size)
     return filler
+
+
+@pytest.mark.local_lake("the warehouse is a folder here")
+def test_disk_full_within_a_commit(own_server, make_weir, small_disk):
+    """struck when a commit's data files are there and its snapshot is not; the one before stays readable"""
+    s = own_server()
+    s.sql("CREATE DATABASE d")
+    writer.create(s, "d", rows=300)
+    disk = small_disk("warehouse", 64)
+    w = make_weir(s, [r"d\..*"], {"lake": {"warehouse": str(disk / "warehouse")}})
+    w.start()
+    w.wait()
+    lake = Lake(w.home)
+    with writer.Writer(s, "d", 9, per_second=150) as busy:
+        for _ in range(3):
+            known = set(disk.rglob("*.parquet"))
+            wait_until(lambda: set(disk.rglob("*.parquet")) - known, 30, "a commit's first file", every=0.001)
+            filler = fill(disk)
+            wait_until(lambda: w.status().get("error", {}).get("code") == "nospc", 60, "a status that says so")
+            for t in writer.TABLES:
+                assert lake.count("d", t) >= 0
+            filler.unlink()
+            done = busy.committed
+            wait_until(lambda: w.status()["state"] == "streaming" and "error" not in w.status() and busy.committed > done + 50, 60, "recovery")
+    w.wait()
+    w.stop()
+    assert_equal(s, lake, "d", writer.TABLES)
+    w.run("compare")
 
 
 @pytest.mark.local_lake("the warehouse is a folder here")
