@@ -96,6 +96,7 @@ const char *wr_code_name(wr_code code) {
         [WR_E_BUSY] = "busy",
         [WR_E_CANCELLED] = "cancelled",
         [WR_E_TIMEOUT] = "timeout",
+        [WR_E_GAP] = "gap",
     };
     if ((unsigned)code >= sizeof names / sizeof *names) return "unknown";
     return names[code];

@@ -23,7 +23,7 @@ bool wr_config_exposed(const wr_config *c, int i, char what[512]);
 const wr_pipeline_options *wr_config_options(const wr_config *c);
 
 /* Comparisons that a sync runs by itself, and what every command must know of them. */
-enum { WR_WORDS_MAX = 8 };
+enum { WR_WORDS_MAX = 64 };
 typedef struct wr_config_compare {
     const char *schedule;     /* NULL = none */
     int level, method, hash;  /* as weir.yaml's choices: content, keys, counts, structure; rows, pushed; fast, md5 */
@@ -41,6 +41,7 @@ typedef struct wr_args {
     const char *acknowledge;  /* ledger, alarms; NULL: not given */
     bool apply, reload;       /* repair */
     const char *why;
+    bool resnapshot, compare_and_repair; /* resume */
     /* compare */
     const char *method, *hash, *level, *html, *columns, *time_column; /* NULL: none given */
     bool keys_only, has_seed, resume, alarm;
@@ -62,6 +63,7 @@ int wr_cmd_ledger(const wr_args *a);
 int wr_cmd_compare(const wr_args *a);
 int wr_cmd_repair(const wr_args *a);
 int wr_cmd_alarms(const wr_args *a);
+int wr_cmd_resume(const wr_args *a);
 
 /* "weir: message" and the way out to standard error; returns EXIT_FAILED, EXIT_USAGE for WR_E_CONFIG and WR_E_INVAL. */
 int wr_cli_fail(const wr_err *err);

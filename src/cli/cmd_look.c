@@ -63,20 +63,31 @@ static int wait_for(const wr_pipeline_options *o, const wr_pos *target, double t
     }
 }
 
+/* What the lake had before the source was asked cannot be behind its end: then the source's numbers began anew, and where the lake is says nothing about now. */
+static wr_code check_order(const wr_status_file *before, const wr_pos *now, wr_err *err) {
+    char a[512], b[512];
+    if (!before->running || !strcmp(before->state, "starting") || !before->committed.file[0] || wr_pos_cmp(&before->committed, now) <= 0) return WR_OK;
+    wr_fail(err, WR_E_GAP, WR_RETRY_NO, "the source's history changed: it is at %.300s now, and the lake has what was committed up to %.300s", wr_pos_print(now, a), wr_pos_print(&before->committed, b));
+    return wr_err_cure(err, "weir resume -c FILE tells what is missing and the ways on");
+}
+
 int wr_cmd_wait(const wr_args *a) {
     wr_err err = WR_ERR_INIT;
     wr_config *c;
     if (wr_config_load(a->config, WR_NEED_SOURCE, &c, &err) != WR_OK) return wr_cli_fail(&err);
     const wr_pipeline_options *o = wr_config_options(c);
     wr_source *s;
+    wr_status_file before = {0};
     wr_pos target = {0};
     int rc = EXIT_FAILED;
+    if (wr_status_read(o->home, &before, &err) != WR_OK) wr_err_clear(&err);
     if (wr_source_open(&o->source, &s, &err) != WR_OK) wr_cli_fail(&err);
     else {
-        if (wr_source_now(s, &target, &err) != WR_OK) wr_cli_fail(&err);
+        if (wr_source_now(s, &target, &err) != WR_OK || check_order(&before, &target, &err) != WR_OK) wr_cli_fail(&err);
         else rc = wait_for(o, &target, a->timeout_s);
         wr_source_close(s);
     }
+    wr_status_clear(&before);
     wr_pos_clear(&target);
     wr_config_free(c);
     return rc;
@@ -100,6 +111,24 @@ static void print_place(const char *label, const cJSON *o) {
 }
 
 #define SHOWN_TABLES 5
+/* A frozen or unreachable server is not one with nothing new. */
+static void print_source(const cJSON *src, const wr_status_file *s) {
+    double silent_ms = number(src, "silent_ms");
+    if (!s->running) return;
+    if (silent_ms > 0) printf("%-12s source not answering: nothing from it for %.0f s, not even a heartbeat\n", "stream", silent_ms / 1000);
+    else if (!strcmp(s->state, "reconnecting")) printf("%-12s source not answering: reconnecting\n", "stream");
+    else printf("%-12s source answers; its newest event is of %s\n", "stream", text(src, "last_event"));
+}
+
+static void print_retention(const cJSON *r, const wr_status_file *s) {
+    double keep_s = number(r, "keep_s"), away_s = s->captured_us ? (double)(wr_now_us() - s->captured_us) / 1e6 : 0;
+    if (!s->running && keep_s > 0 && away_s > keep_s / 2)
+        printf("%-12s warning: the source keeps its binlog for %.1f h, and nothing has been captured for %.1f h: at most %.1f h are left before changes are lost\n", "retention", keep_s / 3600, away_s / 3600,
+               away_s < keep_s ? (keep_s - away_s) / 3600 : 0);
+    else if (s->running && strcmp(text(r, "warning"), "-")) printf("%-12s warning: %s\n", "retention", text(r, "warning"));
+    else if (keep_s > 0) printf("%-12s the source keeps its binlog for %.1f h\n", "retention", keep_s / 3600);
+}
+
 #define SHOWN_DECISIONS 8 /* the newest; --json has all */
 
 static void print_compared(const cJSON *o) {
@@ -135,6 +164,8 @@ static void print_status(const cJSON *o, const wr_status_file *s) {
         if (i++ < n - SHOWN_DECISIONS) continue;
         printf("%-12s %s: %s for %s, %.0f times, last %s: %.200s\n", "decided", text(t, "policy"), text(t, "choice"), text(t, "table"), number(t, "times"), text(t, "last"), text(t, "why"));
     }
+    print_source(src, s);
+    print_retention(cJSON_GetObjectItemCaseSensitive(o, "retention"), s);
     if (e) {
         printf("%-12s %s\n", "error", text(e, "message"));
         if (text(e, "cure")[0]) printf("%-12s %s\n", "way out", text(e, "cure"));
@@ -178,6 +209,15 @@ static void add_alarms(cJSON *o, const wr_alarm_list *l) {
     if (l->error[0]) cJSON_AddStringToObject(n, "error", l->error);
 }
 
+static void add_stale(cJSON *o, const wr_status_file *s) {
+    cJSON_DeleteItemFromObjectCaseSensitive(o, "error");
+    cJSON *e = cJSON_AddObjectToObject(o, "error");
+    cJSON_AddStringToObject(e, "code", s->cure[0] ? wr_code_name(WR_E_NOSPC) : wr_code_name(WR_E_TIMEOUT));
+    cJSON_AddStringToObject(e, "message", s->error);
+    cJSON_AddStringToObject(e, "cure", s->cure);
+    cJSON_AddNumberToObject(o, "stale_ms", (double)s->stale_ms);
+}
+
 int wr_cmd_status(const wr_args *a) {
     wr_err err = WR_ERR_INIT;
     wr_config *c;
@@ -198,6 +238,7 @@ int wr_cmd_status(const wr_args *a) {
         wr_err unread = WR_ERR_INIT;
         if (wr_alarms_read(wr_config_options(c)->home, &alarms, &unread) != WR_OK) wr_cli_fail(&unread);
         if (a->json) add_alarms(o, &alarms);
+        if (s.stale_ms) add_stale(o, &s);
         if (a->json) {
             char *t = cJSON_PrintUnformatted(o);
             if (t) puts(t);

@@ -9,21 +9,19 @@
 #include "weir/base/mem.h"
 #include "weir/io.h"
 
-#define REPORT_MAX (UINT64_C(1) << 30)
-
 typedef struct plan {
     char *path;              /* of the report; NULL: --reload */
-    cJSON *doc;
-    wr_repair_table *tables; int n;
-    char **owned; size_t nowned; /* names, and arrays of keys */
+    wr_repair_plan *report;
+    wr_repair_table *tables; int n; /* borrowed from the report, or owned */
+    char **owned; size_t nowned; /* names */
     uint64_t left_out;
 } plan;
 
 static void plan_clear(plan *p) {
-    for (int i = 0; i < p->n; i++) wr_free((void *)p->tables[i].keys);
     for (size_t i = 0; i < p->nowned; i++) wr_free(p->owned[i]);
-    wr_free(p->owned), wr_free(p->tables), wr_free(p->path);
-    cJSON_Delete(p->doc);
+    if (!p->report) wr_free(p->tables);
+    wr_free(p->owned), wr_free(p->path);
+    wr_repair_plan_free(p->report);
 }
 
 static double number_of(const cJSON *o, const char *key) {
@@ -51,55 +49,10 @@ static wr_code newest_report(const char *home, char **ret, wr_err *err) {
     return (*ret = wr_path_join(dir, name)) ? WR_OK : wr_nomem(err, "path", 64);
 }
 
-/* Rows are put right one by one where they can be found by a key and nothing else is wrong with the table. */
-static bool by_rows(const cJSON *t) {
-    const cJSON *f, *d;
-    cJSON_ArrayForEach(f, cJSON_GetObjectItemCaseSensitive(t, "findings"))
-        if (strcmp(wr_cli_json_text(f, "what"), "nullability")) return false;
-    cJSON_ArrayForEach(d, cJSON_GetObjectItemCaseSensitive(t, "differences"))
-        if (!cJSON_GetObjectItemCaseSensitive(d, "key")) return false;
-    return cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(t, "differences")) > 0;
-}
-
-/* Key columns in the order of the key. */
-static wr_code take_keys(const cJSON *t, wr_repair_table *out, wr_err *err) {
-    const char *names[64];
-    const cJSON *c, *d, *list = cJSON_GetObjectItemCaseSensitive(t, "differences");
-    memset(names, 0, sizeof names);
-    cJSON_ArrayForEach(c, cJSON_GetObjectItemCaseSensitive(t, "columns")) {
-        int ord = (int)number_of(c, "key");
-        if (ord > 0 && ord <= 64) names[ord - 1] = wr_cli_json_text(c, "name"), out->ncolumns = ord > out->ncolumns ? ord : out->ncolumns;
-    }
-    const char **keys = wr_calloc((size_t)cJSON_GetArraySize(list) * (size_t)out->ncolumns + 1, sizeof *keys);
-    if (!keys) return wr_nomem(err, "keys", (size_t)cJSON_GetArraySize(list) * 64);
-    out->keys = keys;
-    cJSON_ArrayForEach(d, list) {
-        const cJSON *key = cJSON_GetObjectItemCaseSensitive(d, "key");
-        for (int i = 0; i < out->ncolumns; i++) {
-            const char *v = names[i] ? cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(key, names[i])) : NULL;
-            if (!v) return wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "%s.%s: a difference without a value of key column %d", out->ns, out->name, i + 1);
-            keys[out->nkeys * out->ncolumns + i] = v;
-        }
-        out->nkeys++;
-    }
-    return WR_OK;
-}
-
-static wr_code plan_report(plan *p, const char *path, wr_err *err) {
-    WR_AUTO_BUF wr_buf b = WR_BUF_INIT;
-    WR_TRY(wr_file_get(path, REPORT_MAX, &b, err));
-    const char *text = wr_buf_cstr(&b);
-    p->doc = text ? cJSON_Parse(text) : NULL;
-    const cJSON *list = cJSON_GetObjectItemCaseSensitive(p->doc, "tables"), *t;
-    if (!cJSON_IsArray(list)) return wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "%s is no report of weir compare", path);
-    if (!(p->tables = wr_calloc((size_t)cJSON_GetArraySize(list) + 1, sizeof *p->tables))) return wr_nomem(err, "tables", 4096);
-    cJSON_ArrayForEach(t, list) {
-        if (strcmp(wr_cli_json_text(t, "verdict"), "DIFFERENT")) continue;
-        wr_repair_table *out = &p->tables[p->n++];
-        *out = (wr_repair_table){.ns = wr_cli_json_text(t, "namespace"), .name = wr_cli_json_text(t, "name"), .reload = !by_rows(t)};
-        p->left_out += out->reload ? 0 : (uint64_t)number_of(t, "differences_left_out");
-        if (!out->reload) WR_TRY(take_keys(t, out, err));
-    }
+static wr_code plan_report(plan *p, wr_err *err) {
+    WR_TRY(wr_repair_plan_read(p->path, &p->report, err));
+    p->tables = p->report->tables, p->n = p->report->n;
+    for (int i = 0; i < p->n; i++) p->left_out += p->tables[i].reload ? 0 : p->tables[i].left_out;
     return WR_OK;
 }
 
@@ -202,7 +155,7 @@ static wr_code repair(const wr_args *a, const wr_pipeline_options *o, int *ret_e
         if (a->nwords > 1) return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "one report at a time; tables by name belong to --reload");
         if (a->nwords && !(p.path = wr_strdup(a->words[0]))) return wr_nomem(err, "path", 64);
         if (!a->nwords) WR_TRY(newest_report(o->home, &p.path, err));
-        WR_TRY(plan_report(&p, p.path, err));
+        WR_TRY(plan_report(&p, err));
         if (!a->json) printf("report: %s\n", p.path);
     }
     if (p.left_out) fprintf(stderr, "weir: %" PRIu64 " differences are not in the report: compare again afterwards, or read these tables again with --reload\n", p.left_out);

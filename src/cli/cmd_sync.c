@@ -69,9 +69,7 @@ static void *progress_main(void *arg) {
     uint64_t rows = 0, bytes = 0;
     int64_t at = wr_mono_us();
     for (;;) {
-        struct timespec ts;
-        clock_gettime(CLOCK_REALTIME, &ts);
-        ts.tv_sec += every_s;
+        struct timespec ts = wr_cond_until(every_s * 1000);
         pthread_mutex_lock(&g->lock);
         while (!g->end && pthread_cond_timedwait(&g->wake, &g->lock, &ts) == 0) {}
         bool end = g->end;
@@ -111,7 +109,7 @@ int wr_cmd_sync(const wr_args *a) {
     progress g = {.p = p};
     pthread_t th;
     pthread_mutex_init(&g.lock, NULL);
-    pthread_cond_init(&g.wake, NULL);
+    wr_cond_init(&g.wake);
     bool shown = pthread_create(&th, NULL, progress_main, &g) == 0;
     wr_schedule_runner *schedule = NULL;
     wr_code rc = a->until_current ? WR_OK : wr_schedule_start(c, a->config, p, &schedule, &err);

@@ -14,7 +14,7 @@
 
 typedef enum flag_bit { F_CONFIG = 1, F_JSON = 2, F_UNTIL = 4, F_TIMEOUT = 8, F_VERBOSE = 16, F_CSV = 32, F_ALL = 64, F_ORPHANS = 128, F_OLDER = 256, F_DELETE = 512,
                F_METHOD = 1 << 10, F_LEVEL = 1 << 11, F_HTML = 1 << 12, F_KEYS = 1 << 13, F_SAMPLE = 1 << 14, F_SEED = 1 << 15, F_LAST = 1 << 16, F_TIME = 1 << 17, F_RATE = 1 << 18, F_THREADS = 1 << 19, F_LAG = 1 << 20,
-               F_FROM = 1 << 21, F_TO = 1 << 22, F_PROMETHEUS = 1 << 23, F_RESUME = 1 << 24, F_APPLY = 1 << 25, F_RELOAD = 1 << 26, F_WHY = 1 << 27, F_PARALLEL = 1 << 28, F_HASH = 1 << 29, F_COLUMNS = 1 << 30, F_ACKNOWLEDGE = 1ll << 31, F_ALARM = 1ll << 32, F_TRY = 1ll << 33 } flag_bit;
+               F_FROM = 1 << 21, F_TO = 1 << 22, F_PROMETHEUS = 1 << 23, F_RESUME = 1 << 24, F_APPLY = 1 << 25, F_RELOAD = 1 << 26, F_WHY = 1 << 27, F_PARALLEL = 1 << 28, F_HASH = 1 << 29, F_COLUMNS = 1 << 30, F_ACKNOWLEDGE = 1ll << 31, F_ALARM = 1ll << 32, F_TRY = 1ll << 33, F_RESNAPSHOT = 1ll << 34, F_REPAIR = 1ll << 35 } flag_bit;
 
 typedef struct command {
     const char *name, *args, *what, *example;
@@ -38,6 +38,8 @@ static const command commands[] = {
      wr_cmd_repair, F_CONFIG | F_JSON | F_APPLY | F_RELOAD | F_WHY | F_TIMEOUT, 0, 8},
     {"alarms", "-c FILE [--all] [--json]  or  -c FILE --acknowledge ID [--json]  or  -c FILE --test", "what is wrong now, since when, and the way out", "weir alarms -c shop.yaml\n  weir alarms -c shop.yaml --acknowledge 12",
      wr_cmd_alarms, F_CONFIG | F_JSON | F_ALL | F_ACKNOWLEDGE | F_TRY, 0, 0},
+    {"resume", "-c FILE [--json]  or  -c FILE --resnapshot [TABLE ...] | --compare-and-repair [--why TEXT] [--json]", "say what is missing when the source's log has a gap, and go on behind it", "weir resume -c shop.yaml\n  weir resume -c shop.yaml --compare-and-repair --why 'ticket 4711'\n  weir resume -c shop.yaml --resnapshot shop.orders shop.items",
+     wr_cmd_resume, F_CONFIG | F_JSON | F_RESNAPSHOT | F_REPAIR | F_WHY, 0, 64},
     {"optimize", "-c FILE [TABLE ...] [--all] [--json]  or  -c FILE --orphans [--older-than AGE] [--delete] [--json]", "do by hand what a sync does for its tables: few files, few old snapshots", "weir optimize -c shop.yaml shop.orders\n  weir optimize -c shop.yaml --orphans --older-than 7d",
      wr_cmd_optimize, F_CONFIG | F_JSON | F_ALL | F_ORPHANS | F_OLDER | F_DELETE, 0, 8},
 };
@@ -76,6 +78,8 @@ static const flag flags[] = {
     {"--time-column", F_TIME, true, "the column that says how old a row is, for --last, or --from and --to"},
     {"--rows-per-second", F_RATE, true, "read the source no faster"},
     {"--max-threads-running", F_THREADS, true, "wait while the source is busier than this"},
+    {"--resnapshot", F_RESNAPSHOT, false, "read these tables again (none named: all), beside what readers see"},
+    {"--compare-and-repair", F_REPAIR, false, "compare every table with the source and put right what differs"},
     {"--parallel", F_PARALLEL, true, "so many tables side by side (1)"},
     {"--resume", F_RESUME, false, "go on with a comparison that was interrupted: not what it found equal"},
     {"--alarm", F_ALARM, false, "tables that differ become alarms of the ledger, and so does a failure: for who runs unattended"},
@@ -156,6 +160,8 @@ static int parse(const command *c, int argc, char **argv, wr_args *a) {
         case F_TRY: a->test = true; break;
         case F_APPLY: a->apply = true; break;
         case F_RELOAD: a->reload = true; break;
+        case F_RESNAPSHOT: a->resnapshot = true; break;
+        case F_REPAIR: a->compare_and_repair = true; break;
         case F_WHY: a->why = v; break;
         case F_ACKNOWLEDGE: a->acknowledge = v; break;
         case F_PROMETHEUS: a->prometheus = true; break;

@@ -10,9 +10,12 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 struct wr_lock {
     int fd;
+    char *path;
 };
 
 static struct flock whole_file(short type) { return (struct flock){.l_type = type, .l_whence = SEEK_SET}; }
@@ -36,14 +39,16 @@ wr_code wr_lock_take(const char *path, wr_lock **ret_lock, wr_err *err) {
         wr_fail(err, WR_E_BUSY, WR_RETRY_SOON, "%s is held by process %d", path, read_pid(fd));
         return wr_err_cure(err, "stop that process, or use another home");
     }
+    WR_AUTO char *copy = wr_strdup(path);
     WR_AUTO wr_lock *l = wr_malloc(sizeof *l);
-    if (!l) return wr_nomem(err, "lock", sizeof *l);
+    if (!l || !copy) return wr_nomem(err, "lock", sizeof *l);
     char text[24];
     int n = snprintf(text, sizeof text, "%d\n", (int)getpid());
     /* Not through wr_sys_pwrite_: fault points count the writes of data. */
     if (pwrite(fd, text, (size_t)n, 0) != n || ftruncate(fd, n) != 0)
         return wr_sys_fail_(err, errno ? errno : EIO, "write", path);
     l->fd = fd;
+    l->path = WR_STEAL(copy);
     fd = -1;
     *ret_lock = WR_STEAL(l);
     return WR_OK;
@@ -52,7 +57,17 @@ wr_code wr_lock_take(const char *path, wr_lock **ret_lock, wr_err *err) {
 void wr_lock_release(wr_lock *l) {
     if (!l) return;
     close(l->fd);
+    wr_free(l->path);
     wr_free(l);
+}
+
+wr_code wr_lock_check(const wr_lock *l, wr_err *err) {
+    struct stat ours, there;
+    if (fstat(l->fd, &ours) != 0) return wr_sys_fail_(err, errno, "look at lock", l->path);
+    bool same = stat(l->path, &there) == 0 && ours.st_dev == there.st_dev && ours.st_ino == there.st_ino && read_pid(l->fd) == (int)getpid();
+    if (same) return WR_OK;
+    wr_fail(err, WR_E_BUSY, WR_RETRY_NO, "%s is not this process's any more: the file was removed or replaced, and another process may have taken over", l->path);
+    return wr_err_cure(err, "nothing more was written. Leave lock files alone while anything runs, also what seems to hang; end one of the two");
 }
 
 wr_code wr_lock_holder(const char *path, int *ret_pid, wr_err *err) {

@@ -301,7 +301,7 @@ wr_code wr_lake_open(const wr_lake_options *o, wr_state *state, wr_engine *engin
     if (rc == WR_OK) rc = wr_layouts_new(o->layout, o->nlayout, &l->layouts, err);
     if (rc == WR_OK) rc = open_warehouse(l, o->warehouse, err);
     if (rc == WR_OK) rc = wr_mkdirs(l->index_dir, err);
-    if (rc == WR_OK) rc = wr_ice_catalog_open(&(wr_ice_catalog_options){.path = o->catalog_path, .store = o->store, .rest = o->rest}, &l->catalog, err);
+    if (rc == WR_OK) rc = wr_ice_catalog_open(&(wr_ice_catalog_options){.path = o->catalog_path, .store = o->store, .rest = o->rest, .lock = o->lock}, &l->catalog, err);
     if (rc == WR_OK && o->rest) rc = open_writer(l, err);
     if (rc == WR_OK) rc = open_tables(l, err);
     if (rc != WR_OK) return wr_lake_close(l), rc;

@@ -263,7 +263,8 @@ static wr_code read_point(const wr_lake_view *v, const wr_ice_table *ice, wr_lak
     if (!p->ours) return WR_OK;
     if (offset && strtoull(offset, NULL, 10) > p->offset) p->offset = strtoull(offset, NULL, 10);
     p->dropped = dropped && strtoull(dropped, NULL, 10) <= p->offset;
-    if (parse_place(wr_ice_property(ice, "weir.position"), &own) && (!v->pos.file[0] || wr_pos_cmp(&own, &v->pos) > 0)) return p->pos = own, WR_OK;
+    /* by offsets: a position behind a reset of the source's log is smaller than one before */
+    if (parse_place(wr_ice_property(ice, "weir.position"), &own) && (!v->pos.file[0] || p->offset > v->offset)) return p->pos = own, WR_OK;
     return wr_pos_copy(&p->pos, &v->pos, err);
 }
 

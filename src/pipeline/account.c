@@ -232,10 +232,7 @@ static wr_code look_whether_it_moves(wr_pipeline *p, moves *m, wr_err *err) {
 
 /* Until the next round. false: it is over. */
 static bool account_pause(wr_pipeline *p) {
-    struct timespec ts;
-    clock_gettime(CLOCK_REALTIME, &ts);
-    ts.tv_nsec += TICK_MS * 1000000l;
-    if (ts.tv_nsec >= 1000000000) ts.tv_sec++, ts.tv_nsec -= 1000000000;
+    struct timespec ts = wr_cond_until(TICK_MS);
     pthread_mutex_lock(&p->lock_mu);
     if (!p->account_stop) pthread_cond_timedwait(&p->wake, &p->lock_mu, &ts);
     bool on = !p->account_stop;
@@ -263,8 +260,10 @@ static void *account_main(void *arg) {
     while (account_pause(p)) {
         wr_beat(p, BEAT_LEDGER);
         wr_err err = WR_ERR_INIT;
-        wr_code rc = wr_ledger_tick(p->ledger, false, &err);
+        wr_code rc = wr_lock_check(p->lock, &err); /* somebody else's ledger, perhaps */
+        if (rc == WR_OK) rc = wr_ledger_tick(p->ledger, false, &err);
         if (rc == WR_OK) rc = look_whether_it_moves(p, &m, &err);
+        if (rc == WR_OK) wr_retention_look(p);
         if (rc != WR_OK) tell(&t, &err);
     }
     wr_pos_clear(&m.behind);
@@ -280,7 +279,10 @@ static void *reading_main(void *arg) {
         bool more = true;
         while (more && account_goes_on(p)) {
             wr_err err = WR_ERR_INIT;
-            if (read_next(p, &more, &err) != WR_OK) tell(&t, &err);
+            wr_code rc = wr_lock_check(p->lock, &err);
+            if (rc == WR_OK) rc = read_next(p, &more, &err);
+            if (rc != WR_OK) tell(&t, &err);
+            more &= rc == WR_OK;
         }
     }
     return NULL;
@@ -304,7 +306,8 @@ void wr_account_stop(wr_pipeline *p, bool to_the_end) {
     pthread_mutex_unlock(&p->lock_mu);
     for (; p->account_threads; p->account_threads--) pthread_join(p->account_thread[p->account_threads - 1], NULL);
     wr_err err = WR_ERR_INIT;
-    wr_code rc = wr_ledger_tick(p->ledger, true, &err);
+    wr_code rc = wr_lock_check(p->lock, &err);
+    if (rc == WR_OK) rc = wr_ledger_tick(p->ledger, true, &err);
     int64_t until_us = to_the_end ? INT64_MAX : wr_mono_us() + LAST_READINGS_US;
     for (bool more = true; rc == WR_OK && more && wr_mono_us() < until_us;) rc = read_next(p, &more, &err);
     if (rc != WR_OK) wr_log(WR_LOG_WARN, "%s", err.msg);

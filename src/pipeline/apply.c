@@ -199,6 +199,20 @@ static wr_code mark_due(wr_pipeline *p, const target *t, bool due, wr_err *err) 
     return wr_state_set(p->state, key, due ? "1" : "", err);
 }
 
+static wr_code mark_unproven(wr_pipeline *p, target *t, bool yes, wr_err *err) {
+    char key[32];
+    snprintf(key, sizeof key, "unproven.%u", t->id);
+    WR_TRY(wr_state_set(p->state, key, yes ? "1" : "", err));
+    t->unproven_noted = yes;
+    return WR_OK;
+}
+
+wr_code wr_apply_proven(wr_pipeline *p, wr_err *err) {
+    for (int i = 0; i < p->ntargets; i++)
+        if (p->targets[i]->unproven_noted && !p->targets[i]->unproven) WR_TRY(mark_unproven(p, p->targets[i], false, err));
+    return WR_OK;
+}
+
 wr_code wr_apply_due(wr_pipeline *p, target *t, wr_err *err) {
     WR_TRY(mark_due(p, t, true, err));
     WR_TRY(wr_pos_copy(&t->due_pos, &p->pos, err));
@@ -230,9 +244,11 @@ static wr_code commit(wr_pipeline *p, wr_err *err) {
             WR_TRY(mark_due(p, p->targets[i], false, err));
             p->targets[i]->due_begun = false;
         }
+    WR_TRY(wr_apply_proven(p, err));
     WR_TRY(wr_shape_remember(p, err));
     wr_pos copy = {0};
     WR_TRY(wr_pos_copy(&copy, &p->pos, err));
+    wr_prove_tell(p);
     wr_status_tables(p); /* first: nobody may see the new position beside a table's old state */
     pthread_mutex_lock(&p->lock_mu);
     wr_pos_clear(&p->committed);
@@ -250,6 +266,7 @@ wr_code wr_apply_commit(wr_pipeline *p, wr_err *err) {
     int64_t began_us = wr_mono_us();
     wr_code rc = commit(p, err);
     if (rc == WR_OK) rc = wr_repair_committed(p, err);
+    if (rc == WR_OK) rc = wr_gap_settle(p, err);
     int64_t now_us = wr_mono_us(), due_us = began_us + p->o.commit_every_us, rested_us = now_us + (now_us - began_us);
     p->next_commit_us = due_us > rested_us ? due_us : rested_us;
     return rc;
@@ -305,7 +322,7 @@ static wr_code on_change(wr_pipeline *p, const wr_queue_record *rec, wr_err *err
     if (t->phase == PHASE_LOAD && !wr_table_schema(t->table)->nkey) return pass(p, rec, &c); /* of the very transaction that asks for the load: read by it, at a position behind */
     if (t->due && !wr_table_schema(t->table)->nkey) return pass(p, rec, &c); /* old rows can only be found by all their values, and those are not known: the load brings them */
     __atomic_add_fetch(&p->rows_applied, 1, __ATOMIC_RELAXED);
-    return wr_shape_change(p, m, t->due || t->repaired || (t->phase == PHASE_REPLAY && !m->exact) ? WR_APPLY_REPLAY : WR_APPLY_STRICT, &c, rec->offset, err);
+    return wr_shape_change(p, m, t->due || t->repaired || t->unproven || (t->phase == PHASE_REPLAY && !m->exact) ? WR_APPLY_REPLAY : WR_APPLY_STRICT, &c, rec->offset, err);
 }
 
 /* Rows changed without row events; never more than a mark here: all that happens until the load begins is one load. */
@@ -346,7 +363,7 @@ wr_code wr_load_begin(wr_pipeline *p, target *t, const wr_schema *schema, phase 
     if (to == PHASE_LOAD) {
         p->load_wanted = true;
         t->due_begun |= t->due; /* whatever was the reason, this load reads it */
-        t->due = false;
+        t->due = t->unproven = false;
     }
     WR_AUTO char *info = NULL;
     WR_TRY(wr_load_info(t, &info, err));
@@ -411,7 +428,7 @@ static wr_code on_create(wr_pipeline *p, const wr_ddl *d, wr_err *err) {
 }
 
 static wr_code refuse_rowless(wr_pipeline *p, const wr_ddl *d, wr_err *err) {
-    if (p->o.on_rowless != WR_ON_ROWLESS_STOP) return WR_OK;
+    if (p->o.on_rowless != WR_ON_ROWLESS_STOP || p->gap) return WR_OK; /* behind a gap somebody has asked for it */
     wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "%s.%s changed without row events: %.400s", d->db, d->name, d->why ? d->why : "");
     return wr_err_cure(err, "set policy.rowless_change: resnapshot to read the table again");
 }
@@ -455,7 +472,7 @@ static wr_code alter(wr_pipeline *p, member *m, const wr_ddl *d, const wr_schema
     if (col >= 0) WR_TRY(wr_decide(p, "type_change", lenient ? "lenient" : "evolve", d, err));
     if (d->rows == WR_ROWS_RELOAD) {
         WR_TRY(refuse_rowless(p, d, err));
-        if (col < 0) WR_TRY(wr_decide(p, "rowless_change", "resnapshot", d, err));
+        if (col < 0 && !p->gap) WR_TRY(wr_decide(p, "rowless_change", "resnapshot", d, err));
     }
     again |= d->rows == WR_ROWS_RELOAD || (d->rows == WR_ROWS_RETYPED && !lenient) || t->phase == PHASE_WAIT || t->phase == PHASE_LOAD;
     return again ? reload(p, t, err) : evolve(p, t, d->rows == WR_ROWS_FILL, lenient ? was : NULL, err);
@@ -638,7 +655,33 @@ static bool due_until(const wr_pipeline *p, const wr_pos *until) {
     return false;
 }
 
+/* The first record of its transaction. */
+static wr_code on_gap(wr_pipeline *p, const wr_queue_record *rec, wr_err *err) {
+    WR_TRY(wr_shape_flush(p, err));
+    wr_repair_gap(p);
+    if (wr_lake_dirty(p->lake) && p->offset != p->committed_offset) WR_TRY(wr_apply_commit(p, err)); /* a load starts from a lake in which everything before it is committed */
+    WR_TRY(wr_gap_enter(p, rec->payload, err));
+    p->in_tx = p->tx_has_ddl = true;
+    return WR_OK;
+}
+
+/* All that a table holds is from before the gap. */
+static wr_code cross_gap(wr_pipeline *p, wr_err *err) {
+    for (int i = 0; i < p->ntargets; i++) {
+        target *t = p->targets[i];
+        if (wr_gap_loads(p, t)) WR_TRY(reload(p, t, err));
+        else {
+            WR_TRY(mark_unproven(p, t, true, err));
+            t->unproven = true;
+        }
+    }
+    wr_prove_anew(p);
+    wr_gap_forget(p);
+    return WR_OK;
+}
+
 static wr_code on_end(wr_pipeline *p, const wr_queue_record *rec, const wr_pos *until, wr_err *err) {
+    if (p->gap) WR_TRY(cross_gap(p, err));
     p->offset = rec->offset;
     p->event_us = rec->event_time_us;
     p->in_tx = false;
@@ -649,6 +692,7 @@ static wr_code on_end(wr_pipeline *p, const wr_queue_record *rec, const wr_pos *
     now |= wr_mono_us() >= p->next_commit_us || wr_lake_pending_bytes(p->lake) > p->o.commit_bytes;
     now |= until && wr_pos_cmp(&p->pos, until) >= 0;
     if (p->repair && !p->load_wanted) now = !wr_repair_holds(p);
+    now |= rec->offset == p->gap_offset;
     now |= p->tx_has_ddl && p->o.rest; /* tables that move one by one can be met ahead of others by rows (wr_table_apply), not by schema changes */
     p->tx_has_ddl = false;
     if (now) WR_TRY(wr_apply_commit(p, err));
@@ -697,6 +741,11 @@ static wr_code restore_target(wr_pipeline *p, target *t, wr_err *err) {
     WR_TRY(wr_state_get(p->state, key, &due, err));
     t->due = due && *due && (t->phase == PHASE_STREAM || t->phase == PHASE_REPLAY);
     t->due_begun = due && *due && !t->due;
+    WR_AUTO char *unproven = NULL;
+    snprintf(key, sizeof key, "unproven.%u", t->id);
+    WR_TRY(wr_state_get(p->state, key, &unproven, err));
+    t->unproven_noted = unproven && *unproven;
+    t->unproven = t->unproven_noted && t->phase == PHASE_STREAM;
     if (!t->merged && wr_table_schema(t->table)->version != t->members[0]->schema->version && t->phase != PHASE_WAIT && !wr_table_is_ahead(t->table))
         return wrong_schema(p, t, err);
     return wr_target_bind(p, t, err);
@@ -705,7 +754,7 @@ static wr_code restore_target(wr_pipeline *p, target *t, wr_err *err) {
 wr_code wr_apply_open(wr_pipeline *p, wr_err *err) {
     WR_AUTO char *catalog = wr_path_join(p->home, "catalog.db"), *index = wr_path_join(p->home, "index");
     if (!catalog || !index || !(p->members = wr_u64map_new())) return wr_nomem(err, "pipeline", 256);
-    wr_lake_options lo = {.pipeline = p->o.name, .catalog_path = catalog, .warehouse = p->warehouse, .index_dir = index, .store = p->store, .rest = p->o.rest, .format_version = p->o.format_version, .layout = p->o.layout, .nlayout = p->o.nlayout, .show_loads = p->o.visible_early, .witness = wr_account_witness(p)};
+    wr_lake_options lo = {.pipeline = p->o.name, .catalog_path = catalog, .warehouse = p->warehouse, .index_dir = index, .store = p->store, .rest = p->o.rest, .format_version = p->o.format_version, .layout = p->o.layout, .nlayout = p->o.nlayout, .show_loads = p->o.visible_early, .witness = wr_account_witness(p), .lock = p->lock};
     WR_TRY(wr_lake_open(&lo, p->state, p->engine, &p->lake, err));
     p->load_wanted = p->in_tx = p->tx_has_ddl = false;
     p->peek_offset = 0;
@@ -726,6 +775,7 @@ wr_code wr_apply_open(wr_pipeline *p, wr_err *err) {
 
 void wr_apply_close(wr_pipeline *p) {
     wr_repair_forget(p);
+    wr_gap_forget(p);
     for (int i = 0; i < p->ntargets; i++) target_free(p->targets[i]);
     wr_free(p->targets);
     p->targets = NULL, p->ntargets = 0;
@@ -741,8 +791,16 @@ void wr_apply_close(wr_pipeline *p) {
 /* ------------------------------------------------------------------ the loop */
 static bool busy(const wr_pipeline *p) {
     for (int i = 0; i < p->ntargets; i++)
-        if (p->targets[i]->phase != PHASE_STREAM) return true;
+        if (p->targets[i]->phase != PHASE_STREAM || p->targets[i]->unproven) return true;
     return false;
+}
+
+/* Whether a position of the source that was asked for now says anything about where the queue is: the server has gone on from its end, and no gap lies between. */
+static bool comparable(wr_pipeline *p) {
+    pthread_mutex_lock(&p->lock_mu);
+    bool yes = p->verified && p->offset >= p->gap_offset;
+    pthread_mutex_unlock(&p->lock_mu);
+    return yes;
 }
 
 /* Tables that new patterns name have been met in the queue. */
@@ -757,14 +815,17 @@ static wr_code loop(wr_pipeline *p, wr_queue_reader *r, const wr_pos *until, wr_
     WR_TRY(reread(p, err));
     WR_TRY(p->load_wanted ? load(p, err) : publish(p, err)); /* a process may have died right before it published: an idle server would bring nothing to do it with */
     if (wr_lake_dirty(p->lake)) WR_TRY(wr_apply_commit(p, err)); /* what the configuration changed about tables */
+    wr_prove_tell(p);
+    WR_TRY(wr_gap_settle(p, err));
     p->next_commit_us = wr_mono_us() + p->o.commit_every_us;
     bool drained = false;
     for (;;) {
         wr_beat(p, BEAT_APPLY);
+        if (!p->in_tx) WR_TRY(wr_prove_take(p, err));
         if (!p->in_tx && !p->stop && !p->repair) WR_TRY(wr_repair_look(p, until && wr_pos_cmp(&p->pos, until) >= 0, err));
         /* a transaction that was begun is finished: the commit in hand */
         if (p->stop && !p->in_tx) return wr_apply_commit(p, err);
-        if (until && !p->in_tx && p->offset == p->committed_offset && !p->repair && !busy(p) && wr_pos_cmp(&p->pos, until) >= 0 && all_joined(p)) {
+        if (until && !p->in_tx && p->offset == p->committed_offset && !p->repair && !busy(p) && wr_pos_cmp(&p->pos, until) >= 0 && all_joined(p) && comparable(p)) {
             if (!due_until(p, until)) return govern(p, true, err);
             WR_TRY(load_due(p, true, err));
             continue;
@@ -802,6 +863,7 @@ static wr_code loop(wr_pipeline *p, wr_queue_reader *r, const wr_pos *until, wr_
         if (rec.kind == WR_REC_CHANGE) WR_TRY(on_change(p, &rec, err));
         else if (rec.kind == WR_REC_DDL) WR_TRY(on_ddl(p, &rec, err));
         else if (rec.kind == WR_REC_STALE) WR_TRY(on_stale(p, &rec, err));
+        else if (rec.kind == WR_REC_GAP) WR_TRY(on_gap(p, &rec, err));
         else WR_TRY(on_end(p, &rec, until, err));
     }
 }

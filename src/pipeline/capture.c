@@ -1,10 +1,14 @@
 /* Source to queue. */
+#include <cjson/cJSON.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include "impl.h"
 #include "weir/base/clock.h"
 #include "weir/base/fault.h"
 #include "weir/base/log.h"
 #include "weir/base/mem.h"
+
+#define PROBE_US 2000000 /* after that much silence from a position, the server can go on from it */
 
 /* Everything here: @thread capture */
 
@@ -35,6 +39,7 @@ static wr_code on_change(void *ctx, const wr_change *c, wr_err *err) {
 /* The state's copy first: rows tagged with an offset the queue never gets are dropped at the next start, so only this order is safe. */
 static wr_code on_ddl(void *ctx, const wr_ddl *d, wr_err *err) {
     wr_pipeline *p = ctx;
+    WR_TRY(wr_lock_check(p->lock, err));
     WR_TRY(wr_state_schema_add(p->state, wr_queue_next_offset(p->queue), p->ddl_seq++, d, err));
     wr_buf_clear(&p->enc);
     WR_TRY(wr_ddl_encode(&p->enc, d, err));
@@ -135,9 +140,10 @@ static wr_code on_commit(void *ctx, const wr_pos *pos, int64_t event_time_us, wr
     WR_TRY(wr_queue_end(p->queue, pos, event_time_us, &offset, err));
     wr_ledger_end(p->ledger, WR_CAPTURED, offset, event_time_us);
     p->ddl_seq = 0;
-    if (p->reconnecting) {
+    if (p->reconnecting || !p->verified) {
         pthread_mutex_lock(&p->lock_mu);
         p->reconnecting = false;
+        p->verified = true;
         wr_err_clear(&p->capture_err);
         pthread_mutex_unlock(&p->lock_mu);
     }
@@ -154,6 +160,14 @@ static wr_code drop_open(wr_pipeline *p, wr_err *err) {
 
 static wr_code on_abort(void *ctx, wr_err *err) { return drop_open(ctx, err); }
 
+/* fact: "file birth" */
+static bool is_before(const char *file, const char *fact) {
+    wr_pos a = {0}, b = {0};
+    snprintf(a.file, sizeof a.file, "%s", file);
+    snprintf(b.file, sizeof b.file, "%.*s", (int)strcspn(fact, " "), fact);
+    return b.file[0] && wr_pos_cmp(&a, &b) < 0;
+}
+
 /* Each binlog file's time of birth, for the present and the last file: the queue ends in one of them. */
 static wr_code on_binlog(void *ctx, const char *file, uint32_t created_s, wr_err *err) {
     wr_pipeline *p = ctx;
@@ -169,16 +183,22 @@ static wr_code on_binlog(void *ctx, const char *file, uint32_t created_s, wr_err
         if (!known[i] || strncmp(known[i], file, n) || known[i][n] != ' ') continue;
         same = !strcmp(known[i], now);
         if (same) break;
-        rc = wr_fail(err, WR_E_CONFLICT, WR_RETRY_NO, "the source's history changed: the server began %s at %" PRIu32 ", the one this pipeline has read was begun at %s (RESET MASTER, or a server set up anew)", file,
+        rc = wr_fail(err, WR_E_GAP, WR_RETRY_NO, "the source's history changed: the server began %s at %" PRIu32 ", the one this pipeline has read was begun at %s (RESET MASTER, or a server set up anew)", file,
                      created_s, known[i] + n + 1);
-        wr_err_cure(err, "positions of the old history mean nothing now: give the pipeline a new home to load every table again");
         break;
     }
+    if (rc == WR_OK && !same && known[0] && is_before(file, known[0]))
+        rc = wr_fail(err, WR_E_GAP, WR_RETRY_NO, "the source's history changed: the server is back at %s, begun at %" PRIu32 ", and this pipeline has read %s (RESET MASTER, RESET BINARY LOGS AND GTIDS)", file, created_s, known[0]);
     if (rc == WR_OK && !same) {
         if (known[0]) rc = wr_state_set(p->state, keys[1], known[0], err);
         if (rc == WR_OK) rc = wr_state_set(p->state, keys[0], now, err);
     }
     wr_free(known[0]), wr_free(known[1]);
+    if (rc == WR_OK && !p->verified) {
+        pthread_mutex_lock(&p->lock_mu);
+        p->verified = true;
+        pthread_mutex_unlock(&p->lock_mu);
+    }
     return rc;
 }
 
@@ -199,10 +219,7 @@ wr_code wr_capture_restore(wr_pipeline *p, uint64_t last, wr_err *err) {
 
 /* Waits before trying again; true when asked to stop meanwhile. */
 static bool pause_ms(wr_pipeline *p, int ms) {
-    struct timespec ts;
-    clock_gettime(CLOCK_REALTIME, &ts);
-    ts.tv_sec += ms / 1000, ts.tv_nsec += (long)(ms % 1000) * 1000000;
-    if (ts.tv_nsec >= 1000000000) ts.tv_sec++, ts.tv_nsec -= 1000000000;
+    struct timespec ts = wr_cond_until(ms);
     pthread_mutex_lock(&p->lock_mu);
     while (!p->stop && pthread_cond_timedwait(&p->wake, &p->lock_mu, &ts) == 0) {}
     pthread_mutex_unlock(&p->lock_mu);
@@ -224,6 +241,8 @@ static void *capture_main(void *arg) {
         int64_t began = wr_mono_us();
         if (rc == WR_OK) rc = check_patterns(p, &from, &err);
         if (rc == WR_OK) rc = wr_source_stream(p->source, &from, &sink, &err);
+        wr_pos_clear(&from);
+        if (rc == WR_E_GAP && wr_queue_last(p->queue, &last, &from, &err) == WR_OK) wr_gap_describe(p, &from, &err);
         wr_pos_clear(&from);
         wr_err drop = WR_ERR_INIT;
         if (drop_open(p, &drop) != WR_OK && rc == WR_OK) err = drop, rc = drop.code;
@@ -279,8 +298,51 @@ static wr_code begin(wr_pipeline *p, wr_err *err) {
     return rc;
 }
 
+/* One transaction: the request, and what became of the tables in the gap, at the position where streaming goes on. */
+static wr_code rebase(wr_pipeline *p, const struct cJSON *request, const char *text, wr_pos *at, wr_err *err) {
+    int64_t now_us = wr_now_us();
+    uint64_t offset = wr_queue_next_offset(p->queue);
+    WR_TRY(wr_queue_append(p->queue, WR_REC_GAP, wr_slice_str(text), err));
+    WR_TRY(wr_source_rebase(p->source, first_table, p, at, err));
+    WR_TRY(wr_gap_note(p, request, offset, err));
+    if (WR_FAULT("gap.noted")) return wr_fail(err, WR_E_IO, WR_RETRY_NO, "injected: gap noted");
+    WR_TRY(wr_queue_end(p->queue, at, now_us, &offset, err));
+    wr_ledger_end(p->ledger, WR_CAPTURED, offset, now_us);
+    p->ddl_seq = 0;
+    WR_TRY(wr_queue_sync(p->queue, err));
+    return remember_patterns(p, err);
+}
+
+wr_code wr_capture_rebase(wr_pipeline *p, const struct cJSON *request, wr_pos *ret_at, wr_err *err) {
+    char *text = cJSON_PrintUnformatted(request);
+    if (!text) return wr_nomem(err, "record of a gap", 4096);
+    wr_code rc = rebase(p, request, text, ret_at, err);
+    cJSON_free(text);
+    wr_err drop = WR_ERR_INIT;
+    if (rc != WR_OK) wr_pos_clear(ret_at), drop_open(p, &drop);
+    return rc;
+}
+
+/* ------------------------------------------------------------------ whether the server can go on from a position */
+typedef struct probe { wr_pipeline *p; int64_t until_us; } probe;
+
+static wr_code enough(wr_err *err) { return wr_fail(err, WR_E_CANCELLED, WR_RETRY_NO, "enough"); }
+static wr_code probe_change(void *ctx, const wr_change *c, wr_err *err) { return (void)ctx, (void)c, enough(err); }
+static wr_code probe_ddl(void *ctx, const wr_ddl *d, wr_err *err) { return (void)ctx, (void)d, enough(err); }
+static wr_code probe_commit(void *ctx, const wr_pos *pos, int64_t event_us, wr_err *err) { return (void)ctx, (void)pos, (void)event_us, enough(err); }
+static wr_code probe_abort(void *ctx, wr_err *err) { return (void)ctx, (void)err, WR_OK; }
+static wr_code probe_binlog(void *ctx, const char *file, uint32_t created_s, wr_err *err) { return on_binlog(((probe *)ctx)->p, file, created_s, err); }
+static bool probe_stopping(void *ctx) { return wr_mono_us() > ((probe *)ctx)->until_us; }
+
+wr_code wr_capture_probe(wr_pipeline *p, const wr_pos *from, wr_err *err) {
+    probe x = {p, wr_mono_us() + PROBE_US};
+    const wr_stream_sink sink = {.ctx = &x, .change = probe_change, .ddl = probe_ddl, .commit = probe_commit, .abort = probe_abort, .binlog = probe_binlog, .stopping = probe_stopping};
+    wr_code rc = wr_source_stream(p->source, from, &sink, err);
+    return rc == WR_E_CANCELLED ? (wr_err_clear(err), WR_OK) : rc;
+}
+
 wr_code wr_capture_start(wr_pipeline *p, const wr_pos *from, wr_err *err) {
-    if (!from->file[0]) WR_TRY(begin(p, err));
+    WR_TRY(from->file[0] ? wr_gap_resume(p, from, err) : begin(p, err));
     p->joining = true; /* until the capture thread has looked at the patterns */
     if (pthread_create(&p->capture_thread, NULL, capture_main, p) != 0) return wr_fail(err, WR_E_NOMEM, WR_RETRY_NO, "no thread for capture");
     p->capture_started = true;

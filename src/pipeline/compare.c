@@ -439,7 +439,12 @@ static wr_code follow(round *r, wr_err *err) {
     return WR_OK;
 }
 
+wr_code wr_side_gave_up(const round *r, wr_err *err) {
+    return r->what->gave_up && r->what->gave_up(r->what->ctx) ? wr_fail(err, WR_E_CANCELLED, WR_RETRY_NO, "stopped") : WR_OK;
+}
+
 static wr_code run_round(round *r, wr_err *err) {
+    WR_TRY(wr_side_gave_up(r, err));
     WR_TRY(open_round(r, err));
     WR_TRY(read_all(r, err));
     /* The definitions, too, are those of `begin`; what moved until `end` is in the stream. */

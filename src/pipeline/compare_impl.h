@@ -98,6 +98,8 @@ typedef struct round {
     pthread_mutex_t lock;      /* guards read, at_once and what->progress while tables are read side by side */
 } round;
 
+wr_code wr_side_gave_up(const round *r, wr_err *err); /* WR_E_CANCELLED: nobody waits for the answer any more */
+
 /* compare_rows.c: rows of either side to records */
 wr_code wr_side_rows_open(round *r, side_table *t, uint64_t expected, wr_err *err);
 wr_code wr_side_read_lake(round *r, side_table *t, wr_err *err);

@@ -116,6 +116,7 @@ wr_code wr_side_read_lake(round *r, side_table *t, wr_err *err) {
     const wr_sql_table *lake = &tables[t->lake];
     for (int i = 0; i < lake->nfiles && !t->again; i++) {
         lake_reader l = {r, t, (uint64_t)i};
+        WR_TRY(wr_side_gave_up(r, err));
         wr_code rc = wr_lake_view_rows(r->view, t->lake, i, t->columns, t->common->ncols, take_lake_row, &l, err);
         if (rc == WR_E_NOTFOUND || rc == WR_E_DECODE) rc = judge_missing(r, t, lake->files[i].path, err);
         WR_TRY(rc);
@@ -431,7 +432,8 @@ static wr_code read_chunks(source_reader *s, wr_snap *sn, wr_err *err) {
         pthread_mutex_lock(&r->lock);
         if (r->what->progress && label) r->what->progress(r->what->ctx, label, s->rows_read, wr_snap_estimate(sn));
         pthread_mutex_unlock(&r->lock);
-        WR_TRY(wr_source_wait_until_calm(r->source, NULL, NULL, err));
+        WR_TRY(wr_source_wait_until_calm(r->source, r->what->gave_up, r->what->ctx, err));
+        WR_TRY(wr_side_gave_up(r, err));
     }
     return WR_OK;
 }

@@ -65,6 +65,8 @@ typedef struct target {
     int64_t next_load_us;      /* monotonic; no load because of `due` before this */
     bool repaired;             /* some of its rows are newer than the stream, until that has come to the repair's end */
     bool uneven;               /* some of what it has taken since the last commit is not in the ledger as its own */
+    bool unproven;             /* there was a gap in front of some of what was applied to it; a comparison or a load has not shown yet that it is what the source has. Kept in the state, as `due` is */
+    bool unproven_noted;       /* the state says so */
     bool reread;               /* opened with rows that must be read again: before anything is applied */
 } target;
 
@@ -107,8 +109,16 @@ struct wr_pipeline {
     int64_t repair_look_us;    /* monotonic; when to look for one again */
     uint64_t peek_offset; wr_pos peek_pos; /* end of a transaction looked up ahead */
 
+    struct cJSON *gap;         /* the gap in front of the transaction at hand; NULL = none */
+    uint64_t gap_offset;       /* of the last transaction in the queue that has one in front, 0 = none: positions before and behind it cannot be compared */
+    bool gap_open;             /* its record is not finished */
+
     /* loads: workers against the waiting applying thread */
     pthread_mutex_t progress_lock; /* guards the ranges of members: files handed over and cursor moved, or both committed */
+
+    /* ledger thread */
+    int64_t retention_at_us;   /* monotonic; when to ask again */
+    int retention_level;       /* of the last warning */
 
     /* capture thread */
     pthread_t capture_thread;
@@ -123,6 +133,7 @@ struct wr_pipeline {
     pthread_cond_t wake;
     bool capture_ended;
     bool reconnecting;
+    bool verified;             /* the server has gone on from where the queue ended */
     bool joining;              /* what other patterns bring may not be in the queue yet */
     uint64_t join_offset;      /* the last transaction that brought some of it */
     wr_err capture_err;        /* why capture ended, or what it retries */
@@ -137,6 +148,16 @@ struct wr_pipeline {
     struct cJSON *decisions;   /* of policies: decisions.c; applying thread */
     char *decisions_json;      /* the same for the status; owned */
     char *tables_json;         /* of the last commit or phase change; owned */
+    struct retention {         /* of the source's log, as last asked */
+        int64_t keep_s, behind_s, captured_us;
+        uint64_t keep_bytes, bytes, behind_bytes;
+        char warning[300];     /* "" = none */
+    } retention;
+    char **unproven; int nunproven;   /* lake tables to be compared, "ns.name"; owned */
+    char **proven; int nproven;       /* those that were found equal; owned */
+    uint32_t gaps_crossed;            /* what was found before the last one does not count */
+    pthread_t prove_thread;
+    bool prove_started, prove_stop;
     pthread_t status_thread;
     bool status_started, status_stop;
     pthread_t account_thread[2];
@@ -150,6 +171,8 @@ struct wr_pipeline {
 /* capture.c */
 wr_code wr_capture_start(wr_pipeline *p, const wr_pos *from, wr_err *err);
 void wr_capture_join(wr_pipeline *p);
+wr_code wr_capture_rebase(wr_pipeline *p, const struct cJSON *request, wr_pos *ret_at, wr_err *err); /* before it starts: the queue goes on at *ret_at, behind a gap */
+wr_code wr_capture_probe(wr_pipeline *p, const wr_pos *from, wr_err *err); /* WR_E_GAP: the server cannot go on from there. Without a capture thread */
 wr_code wr_capture_restore(wr_pipeline *p, uint64_t last, wr_err *err); /* the source's catalogue as of this queue offset */
 
 /* apply.c */
@@ -158,6 +181,7 @@ void wr_apply_close(wr_pipeline *p);
 wr_code wr_apply_run(wr_pipeline *p, const wr_pos *until, wr_err *err);
 wr_code wr_apply_commit(wr_pipeline *p, wr_err *err);
 wr_code wr_apply_due(wr_pipeline *p, target *t, wr_err *err); /* the table is read again, soon */
+wr_code wr_apply_proven(wr_pipeline *p, wr_err *err); /* the state learns which tables are not unproven any more: by a load that a commit began, or by a comparison */
 wr_code wr_target_bind(wr_pipeline *p, target *t, wr_err *err); /* row conversions of a merged target for its present schema */
 
 /* shape.c: everything @thread applying but wr_shaper */
@@ -205,6 +229,34 @@ wr_code wr_repair_look(wr_pipeline *p, bool at_once, wr_err *err); /* begins wha
 bool wr_repair_holds(const wr_pipeline *p); /* rows of it must not be seen yet */
 wr_code wr_repair_committed(wr_pipeline *p, wr_err *err); /* after each commit */
 void wr_repair_forget(wr_pipeline *p);      /* what was done of it is lost with what was not committed; it is still asked for */
+
+void wr_repair_gap(wr_pipeline *p);         /* positions from before mean nothing any more */
+wr_code wr_repair_ask(const char *home, const wr_repair *what, char **ret_done, wr_err *err); /* *ret_done: the record's path, owned. @thread any */
+struct cJSON *wr_request_head(const char *id, const char *why); /* who, when, why */
+void wr_request_id(char id[64]);
+
+/* gap.c */
+void wr_gap_describe(wr_pipeline *p, const wr_pos *missing, wr_err *err); /* *err is a WR_E_GAP. @thread capture */
+wr_code wr_gap_open(wr_pipeline *p, uint64_t queue_last, wr_err *err);
+wr_code wr_gap_resume(wr_pipeline *p, const wr_pos *last, wr_err *err); /* does what is asked for; before capture begins */
+wr_code wr_gap_note(wr_pipeline *p, const struct cJSON *request, uint64_t offset, wr_err *err);
+wr_code wr_gap_enter(wr_pipeline *p, wr_slice payload, wr_err *err);
+void wr_gap_forget(wr_pipeline *p);
+bool wr_gap_loads(const wr_pipeline *p, const target *t); /* the gap at hand: it is read again, instead of compared */
+bool wr_gap_must_load(const target *t);
+wr_code wr_gap_settle(wr_pipeline *p, wr_err *err); /* after commits */
+
+/* prove.c: a thread that compares what is unproven with the source, and asks for repairs */
+wr_code wr_prove_start(wr_pipeline *p, wr_err *err);
+void wr_prove_stop(wr_pipeline *p);
+void wr_prove_tell(wr_pipeline *p);               /* applying thread, after commits: what is unproven now */
+void wr_prove_anew(wr_pipeline *p);               /* applying thread, behind a gap: what was found before it does not count */
+wr_code wr_prove_take(wr_pipeline *p, wr_err *err); /* applying thread, between transactions: what has been proven */
+
+/* retention.c: how long the source keeps its log, against how far behind capture is */
+void wr_retention_look(wr_pipeline *p);           /* asks now and then. @thread ledger */
+void wr_retention_json(wr_pipeline *p, struct cJSON *status); /* @thread status */
+void wr_retention_find(wr_source *s, const char *home, void (*fn)(void *ctx, const wr_finding *f), void *ctx, wr_err *err); /* for a sync of this home that runs or not */
 
 /* account.c */
 wr_queue_tap wr_account_tap(wr_pipeline *p);

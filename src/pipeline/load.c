@@ -350,9 +350,7 @@ static bool retries(crew *c, member *m, const wr_err *err, int attempt) {
     if (err->retry != WR_RETRY_SOON || attempt >= MAX_ATTEMPTS) return false;
     wr_log(WR_LOG_WARN, "loading %s.%s: %s; trying again", m->db, m->name, err->msg);
     int64_t until = wr_mono_us() + (200000ll << (attempt < 5 ? attempt : 5));
-    struct timespec ts;
-    clock_gettime(CLOCK_REALTIME, &ts);
-    ts.tv_sec += (until - wr_mono_us()) / 1000000 + 1;
+    struct timespec ts = wr_cond_until((until - wr_mono_us()) / 1000 + 1);
     pthread_mutex_lock(&c->lock);
     while (!c->failed && !c->p->stop && wr_mono_us() < until && pthread_cond_timedwait(&c->more, &c->lock, &ts) == 0) {}
     pthread_mutex_unlock(&c->lock);
@@ -447,7 +445,7 @@ static wr_code keep_refused(wr_pipeline *p, wr_err *err) {
 wr_code wr_load_run(wr_pipeline *p, wr_err *err) {
     crew c = {.p = p};
     pthread_mutex_init(&c.lock, NULL);
-    pthread_cond_init(&c.more, NULL);
+    wr_cond_init(&c.more);
     wr_code rc = note_from(p, err);
     for (int i = p->ntargets - 1; i >= 0; i--) {
         target *t = p->targets[i];

@@ -62,7 +62,7 @@ wr_code wr_pipeline_open(const wr_pipeline_options *o, wr_pipeline **ret, wr_err
     if (!p->o.commit_bytes) p->o.commit_bytes = COMMIT_BYTES;
     pthread_mutex_init(&p->lock_mu, NULL);
     pthread_mutex_init(&p->progress_lock, NULL);
-    pthread_cond_init(&p->wake, NULL);
+    wr_cond_init(&p->wake);
     p->run_state = "starting";
     p->home = wr_strdup(o->home);
     p->warehouse = o->warehouse ? wr_strdup(o->warehouse) : wr_path_join(o->home, "warehouse");
@@ -149,6 +149,7 @@ wr_code wr_pipeline_check(const wr_pipeline_options *o, void (*fn)(void *ctx, co
     if (rc == WR_OK) rc = wr_layouts_new(o->layout, o->nlayout, &layouts, err);
     if (rc == WR_OK) rc = wr_source_open(&o->source, &s, err);
     if (rc == WR_OK) rc = look(s, &(preview){&sink, rules, routes, layouts}, err);
+    if (rc == WR_OK) wr_retention_find(s, o->home, fn, ctx, err);
     wr_source_close(s);
     wr_layouts_free(layouts);
     wr_routes_free(routes);
@@ -217,6 +218,7 @@ static wr_code reconcile(wr_pipeline *p, wr_pos *ret_last, wr_err *err) {
         wr_fail(err, WR_E_CONFLICT, WR_RETRY_NO, "the lake holds transactions up to %" PRIu64 ", but the queue in %s/queue ends at %" PRIu64 ": the queue was lost or replaced", lake_offset, p->home, last);
         return wr_err_cure(err, "restore the queue folder; or move %s and the warehouse away and load everything again", p->home);
     }
+    WR_TRY(wr_gap_open(p, last, err));
     return wr_account_open(p, last, err);
 }
 
@@ -231,10 +233,7 @@ static bool back_off(wr_pipeline *p, int attempt) {
     int64_t until = wr_mono_us() + (100000ll << (attempt < 6 ? attempt : 6));
     while (!p->stop && wr_mono_us() < until) {
         wr_beat(p, BEAT_APPLY);
-        struct timespec ts;
-        clock_gettime(CLOCK_REALTIME, &ts);
-        ts.tv_nsec += 100000000;
-        if (ts.tv_nsec >= 1000000000) ts.tv_sec++, ts.tv_nsec -= 1000000000;
+        struct timespec ts = wr_cond_until(100);
         pthread_mutex_lock(&p->lock_mu);
         pthread_cond_timedwait(&p->wake, &p->lock_mu, &ts);
         pthread_mutex_unlock(&p->lock_mu);
@@ -284,6 +283,7 @@ wr_code wr_pipeline_run(wr_pipeline *p, wr_run_mode mode, wr_err *err) {
     if (rc == WR_OK && !last.file[0]) rc = preflight(p, err);
     if (rc == WR_OK) rc = wr_account_start(p, err);
     if (rc == WR_OK) rc = wr_capture_start(p, &last, err);
+    if (rc == WR_OK) rc = wr_prove_start(p, err);
     wr_pos_clear(&last);
     if (rc == WR_OK) {
         set_state(p, "streaming");
@@ -296,6 +296,7 @@ wr_code wr_pipeline_run(wr_pipeline *p, wr_run_mode mode, wr_err *err) {
     pthread_cond_broadcast(&p->wake);
     pthread_mutex_unlock(&p->lock_mu);
     wr_capture_join(p);
+    wr_prove_stop(p);
     wr_account_stop(p, rc == WR_OK && mode == WR_RUN_UNTIL_CURRENT);
     wr_watch_stop(p);
     if (rc != WR_OK) wr_watch_failed(p, err);

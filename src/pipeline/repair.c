@@ -241,6 +241,10 @@ void wr_repair_forget(wr_pipeline *p) {
     p->repair_look_us = 0;
 }
 
+void wr_repair_gap(wr_pipeline *p) {
+    if (p->repair) wr_pos_clear(&p->repair->until);
+}
+
 static wr_code run(wr_pipeline *p, wr_err *err) {
     struct repair *r = p->repair;
     bool rows = false;
@@ -323,6 +327,13 @@ static cJSON *table_json(const wr_repair_table *t) {
     return o;
 }
 
+void wr_request_id(char id[64]) {
+    wr_iso_time(wr_now_us(), id);
+    for (char *c = id; *c; c++)
+        if (*c == ':') *c = '-';
+    snprintf(id + strlen(id), 64 - strlen(id), "-%d", (int)getpid());
+}
+
 char *wr_pipeline_who(char buf[512]) {
     char host[256] = "";
     struct passwd *pw = getpwuid(getuid());
@@ -331,15 +342,20 @@ char *wr_pipeline_who(char buf[512]) {
     return buf;
 }
 
-static cJSON *request(const wr_repair *what, const char *id) {
+cJSON *wr_request_head(const char *id, const char *why) {
     char iso[32], who[512];
     cJSON *doc = cJSON_CreateObject();
     cJSON_AddNumberToObject(doc, "format", 1);
     cJSON_AddStringToObject(doc, "id", id);
     cJSON_AddStringToObject(doc, "asked_at", wr_iso_time(wr_now_us(), iso));
     cJSON_AddStringToObject(doc, "asked_by", wr_pipeline_who(who));
+    if (why) cJSON_AddStringToObject(doc, "why", why);
+    return doc;
+}
+
+static cJSON *request(const wr_repair *what, const char *id) {
+    cJSON *doc = wr_request_head(id, what->why);
     if (what->report) cJSON_AddStringToObject(doc, "report", what->report);
-    if (what->why) cJSON_AddStringToObject(doc, "why", what->why);
     cJSON *list = cJSON_AddArrayToObject(doc, "tables");
     for (int i = 0; i < what->ntables; i++) cJSON_AddItemToArray(list, table_json(&what->tables[i]));
     return doc;
@@ -365,22 +381,26 @@ static wr_code run_once(const wr_pipeline_options *o, wr_err *err) {
     return rc;
 }
 
-wr_code wr_pipeline_repair(const wr_pipeline_options *o, const wr_repair *what, char **ret_record, wr_err *err) {
+wr_code wr_repair_ask(const char *home, const wr_repair *what, char **ret_done, wr_err *err) {
     char id[64];
-    wr_iso_time(wr_now_us(), id);
-    for (char *c = id; *c; c++)
-        if (*c == ':') *c = '-';
-    snprintf(id + strlen(id), sizeof id - strlen(id), "-%d", (int)getpid());
-    WR_AUTO char *catalog = wr_path_join(o->home, "catalog.db"), *dir = wr_path_join(o->home, "repair"), *want = wr_asprintf("%s/repair/%s%s", o->home, id, asked), *done = wr_asprintf("%s/repair/%s.json", o->home, id);
-    if (!catalog || !dir || !want || !done) return wr_nomem(err, "path", 256);
-    if (!wr_file_exists(catalog)) return wr_fail(err, WR_E_NOTFOUND, WR_RETRY_NO, "there is no lake yet: %s does not exist", catalog);
+    wr_request_id(id);
+    WR_AUTO char *dir = wr_path_join(home, "repair"), *want = wr_asprintf("%s/repair/%s%s", home, id, asked), *done = wr_asprintf("%s/repair/%s.json", home, id);
+    if (!dir || !want || !done) return wr_nomem(err, "path", 256);
     WR_TRY(wr_mkdirs(dir, err));
     cJSON *doc = request(what, id);
     wr_code rc = write_json(want, doc, err);
     cJSON_Delete(doc);
     if (rc == WR_OK) (void)WR_FAULT("repair.asked"); /* for kill: the next sync carries it out */
-    if (rc == WR_OK) rc = wr_status_running(o->home) ? wait_for(done, o->home, what->timeout_s, err) : run_once(o, err);
-    WR_TRY(rc);
+    if (rc == WR_OK) *ret_done = WR_STEAL(done);
+    return rc;
+}
+
+wr_code wr_pipeline_repair(const wr_pipeline_options *o, const wr_repair *what, char **ret_record, wr_err *err) {
+    WR_AUTO char *catalog = wr_path_join(o->home, "catalog.db"), *done = NULL;
+    if (!catalog) return wr_nomem(err, "path", 256);
+    if (!wr_file_exists(catalog)) return wr_fail(err, WR_E_NOTFOUND, WR_RETRY_NO, "there is no lake yet: %s does not exist", catalog);
+    WR_TRY(wr_repair_ask(o->home, what, &done, err));
+    WR_TRY(wr_status_running(o->home) ? wait_for(done, o->home, what->timeout_s, err) : run_once(o, err));
     WR_AUTO_BUF wr_buf b = WR_BUF_INIT;
     WR_TRY(wr_file_get(done, REQUEST_MAX, &b, err));
     *ret_record = wr_buf_cstr(&b) ? wr_strdup((char *)b.p) : NULL;

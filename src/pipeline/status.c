@@ -3,12 +3,16 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 #include "impl.h"
 #include "weir/base/clock.h"
 #include "weir/base/mem.h"
 
 #define STATUS_EVERY_MS 250
+#define STALE_MS 5000
+#define SILENT_US INT64_C(10000000) /* heartbeats come each second */
 #define STATUS_MAX_BYTES (64u << 20)
 
 static const char *state_text(const target *t) {
@@ -16,7 +20,7 @@ static const char *state_text(const target *t) {
     case PHASE_LOAD: return "loading";
     case PHASE_REPLAY: return "replaying";
     case PHASE_WAIT: return "waiting";
-    default: return t->due ? "due" : "streaming";
+    default: return t->due ? "due" : t->unproven ? "unproven" : "streaming";
     }
 }
 
@@ -103,6 +107,8 @@ void wr_pipeline_get_status(wr_pipeline *p, wr_pipeline_status *ret) {
     s.rows_loaded = __atomic_load_n(&p->load_rows, __ATOMIC_RELAXED);
     s.rows_estimated = __atomic_load_n(&p->load_estimate, __ATOMIC_RELAXED);
     pthread_mutex_unlock(&p->lock_mu);
+    if (ss.waiting_us && wr_mono_us() - ss.waiting_us > SILENT_US) s.silent_us = wr_mono_us() - ss.waiting_us;
+    if (s.silent_us && !strcmp(s.state, "streaming")) s.state = "silent";
     if (s.tables_loading && !strcmp(s.state, "streaming")) s.state = "loading";
     *ret = s;
 }
@@ -129,6 +135,8 @@ static char *render(wr_pipeline *p) {
     cJSON_AddStringToObject(src, "version", wr_source_version(p->source));
     cJSON_AddStringToObject(src, "identity", wr_source_identity(p->source));
     add_u64(src, "replaced_dates", ss.replaced_dates), add_u64(src, "events", ss.events), add_u64(src, "rows", ss.rows), add_u64(src, "bytes", ss.bytes), add_u64(src, "transactions", ss.transactions);
+    cJSON_AddBoolToObject(src, "answers", !s.silent_us && strcmp(s.state, "reconnecting"));
+    add_u64(src, "silent_ms", (uint64_t)(s.silent_us / 1000));
     if (ss.last_packet_us) cJSON_AddStringToObject(src, "last_packet", wr_iso_time(ss.last_packet_us, iso));
     if (ss.last_event_us) cJSON_AddStringToObject(src, "last_event", wr_iso_time(ss.last_event_us, iso));
     add_pos(o, "captured", &last);
@@ -140,6 +148,7 @@ static char *render(wr_pipeline *p) {
     cJSON_AddNumberToObject(o, "lag_transactions", (double)(qs.last_offset - s.queue_committed));
     add_u64(o, "ledger_alarms", wr_ledger_alarms(__atomic_load_n(&p->ledger, __ATOMIC_ACQUIRE)));
     add_u64(o, "rows_applied", s.rows_applied), add_u64(o, "anomalies", s.anomalies);
+    wr_retention_json(p, o);
     pthread_mutex_lock(&p->lock_mu);
     add_u64(o, "dead_letters", p->dead_letter_rows);
     add_pos(o, "committed", &p->committed);
@@ -177,10 +186,7 @@ void wr_status_write(wr_pipeline *p) {
 static void *status_main(void *arg) {
     wr_pipeline *p = arg;
     for (;;) {
-        struct timespec ts;
-        clock_gettime(CLOCK_REALTIME, &ts);
-        ts.tv_nsec += STATUS_EVERY_MS * 1000000l;
-        if (ts.tv_nsec >= 1000000000) ts.tv_sec++, ts.tv_nsec -= 1000000000;
+        struct timespec ts = wr_cond_until(STATUS_EVERY_MS);
         pthread_mutex_lock(&p->lock_mu);
         while (!p->status_stop && pthread_cond_timedwait(&p->wake, &p->lock_mu, &ts) == 0) {}
         bool end = p->status_stop;
@@ -214,6 +220,21 @@ void wr_status_clear(wr_status_file *s) {
     memset(s, 0, sizeof *s);
 }
 
+/* A running sync writes its status several times a second; on a full disk it cannot even say so. */
+static void judge_age(const char *home, const char *path, wr_status_file *s) {
+    struct stat st;
+    struct statvfs fs;
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now); /* as the file system's */
+    if (!s->running || stat(path, &st) != 0) return;
+    int64_t age_ms = (now.tv_sec - st.st_mtim.tv_sec) * 1000 + (now.tv_nsec - st.st_mtim.tv_nsec) / 1000000;
+    if (age_ms < STALE_MS) return;
+    s->stale_ms = age_ms;
+    bool full = statvfs(home, &fs) == 0 && fs.f_bavail == 0;
+    snprintf(s->error, sizeof s->error, "the sync runs and has not written its status for %" PRId64 " s%s%.500s%s", age_ms / 1000, full ? ": no space left on the device of " : "", full ? home : "", full ? "" : ": is it stopped, or its disk not answering?");
+    snprintf(s->cure, sizeof s->cure, "%s", full ? "free some space there: the sync goes on by itself, and nothing is lost" : "");
+}
+
 wr_code wr_status_read(const char *home, wr_status_file *ret, wr_err *err) {
     WR_AUTO char *path = wr_path_join(home, "status.json"), *lock = wr_path_join(home, "lock");
     WR_AUTO_BUF wr_buf b = WR_BUF_INIT;
@@ -235,6 +256,12 @@ wr_code wr_status_read(const char *home, wr_status_file *ret, wr_err *err) {
     t = cJSON_GetObjectItemCaseSensitive(c, "offset");
     if (cJSON_IsNumber(t)) s.committed.offset = (uint64_t)t->valuedouble;
     if ((v = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(c, "gtid")))) s.committed.gtid_set = wr_strdup(v);
+    c = cJSON_GetObjectItemCaseSensitive(o, "captured");
+    if ((v = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(c, "file")))) snprintf(s.captured.file, sizeof s.captured.file, "%s", v);
+    t = cJSON_GetObjectItemCaseSensitive(c, "offset");
+    if (cJSON_IsNumber(t)) s.captured.offset = (uint64_t)t->valuedouble;
+    t = cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(o, "retention"), "captured_us");
+    if (cJSON_IsNumber(t)) s.captured_us = (int64_t)t->valuedouble;
     cJSON_ArrayForEach(t, cJSON_GetObjectItemCaseSensitive(o, "tables")) {
         v = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(t, "state"));
         s.busy_tables += v && strcmp(v, "streaming");
@@ -242,6 +269,7 @@ wr_code wr_status_read(const char *home, wr_status_file *ret, wr_err *err) {
     if ((v = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(e, "message")))) snprintf(s.error, sizeof s.error, "%s", v);
     if ((v = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(e, "cure")))) snprintf(s.cure, sizeof s.cure, "%s", v);
     cJSON_Delete(o);
+    judge_age(home, path, &s);
     s.json = (char *)WR_STEAL(b.p);
     *ret = s;
     return WR_OK;

@@ -55,7 +55,7 @@ bool block_unpack(const block_hdr *h, const uint8_t *stored, uint8_t *raw);
 #define REC_END 0u
 #define REC_KIND 0x0fu
 #define REC_MORE 0x80u
-#define REC_KIND_MAX 3u
+#define REC_KIND_MAX 4u
 #define REC_HDR_MAX 6u /* tag and a 5-byte varint */
 
 static inline size_t varint_bytes(uint64_t v) { return v < 0x80 ? 1 : (size_t)(63 - __builtin_clzll(v)) / 7 + 1; }

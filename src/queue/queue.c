@@ -183,7 +183,7 @@ static void put(wr_queue *q, uint8_t tag, const uint8_t *p, size_t n) {
 }
 
 wr_code wr_queue_append(wr_queue *q, wr_record_kind kind, wr_slice payload, wr_err *err) {
-    if (kind < WR_REC_CHANGE || kind > WR_REC_STALE)
+    if (kind < WR_REC_CHANGE || kind > WR_REC_GAP)
         return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "record kind %d", (int)kind);
     if (payload.n > UINT32_MAX)
         return wr_fail(err, WR_E_LIMIT, WR_RETRY_NO, "a record of %zu bytes; at most 4 GiB", payload.n);

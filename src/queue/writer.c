@@ -136,6 +136,7 @@ static wr_code write_bytes(wr_queue *q, uint64_t at, wr_slice bytes, wr_err *err
         wr_file_pwrite(q->active, at, wr_slice_of(bytes.p, bytes.n / 2), err);
         return wr_fail(err, WR_E_IO, WR_RETRY_NO, "fault point queue.write.half");
     }
+    WR_TRY(wr_lock_check(q->dir_lock, err));
     WR_TRY(wr_file_pwrite(q->active, at, bytes, err));
     if (WR_FAULT("queue.write.done")) return wr_fail(err, WR_E_IO, WR_RETRY_NO, "fault point queue.write.done");
     return WR_OK;

@@ -31,6 +31,12 @@ class Result:
             assert re.search(p, self.out + self.err, re.I), f"nothing matches /{p}/ in:\n{self!r}"
         return self
 
+    def lacks(self, *patterns):
+        """asserts that no pattern (case ignored) occurs in the output; -> self"""
+        for p in patterns:
+            assert not re.search(p, self.out + self.err, re.I), f"/{p}/ matches in:\n{self!r}"
+        return self
+
 
 def merged(base, over):
     """over laid on base, dict by dict; neither is changed"""

@@ -107,6 +107,7 @@ wr_code wr_ice_catalog_open(const wr_ice_catalog_options *opts, wr_ice_catalog *
     if (!c) return wr_nomem(err, "catalog", sizeof *c);
     c->read_only = opts->read_only;
     c->store = opts->store;
+    c->lock = opts->lock;
     c->path = wr_strdup(opts->path);
     wr_code rc = c->path ? WR_OK : wr_nomem(err, "catalog", strlen(opts->path));
     if (rc == WR_OK && (!(opts->rest && opts->read_only) || opts->progress)) rc = open_file(c, err); /* who looks at tables in a REST catalog needs no progress */
@@ -453,7 +454,8 @@ wr_code wr_catalog_move(wr_ice_catalog *c, const wr_row_move *moves, int n, cons
     *ret_unknown = false;
     if (c->read_only) return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "catalog %s is open for reading only", c->path);
     WR_TRY(exec(c, "BEGIN IMMEDIATE", "begin", err));
-    wr_code rc = move_rows(c, moves, n, progress, err);
+    wr_code rc = c->lock ? wr_lock_check(c->lock, err) : WR_OK; /* within the transaction: whoever takes over waits for its end */
+    if (rc == WR_OK) rc = move_rows(c, moves, n, progress, err);
     if (rc == WR_OK && WR_FAULT("ice.sql"))
         rc = wr_fail(err, WR_E_IO, WR_RETRY_SOON, "catalog %s: fault ice.sql", c->path);
     if (rc != WR_OK) {

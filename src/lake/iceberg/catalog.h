@@ -14,6 +14,7 @@ struct wr_ice_catalog {
     wr_rest *rest;     /* NULL: the tables are here; else only the progress is */
     char *path;
     wr_store *store; /* borrowed */
+    const wr_lock *lock; /* borrowed; NULL */
     bool read_only;
     bool has_type;     /* column iceberg_type (V1) */
     bool has_progress; /* table weir_progress */

@@ -122,6 +122,7 @@ static wr_code move_catalog(commit *m, const wr_ice_progress *progress, bool *re
 
 /* Tables first: progress that they do not have would lose rows, and rows ahead of the progress carry their own offset. */
 static wr_code move_rest(commit *m, const wr_ice_progress *progress, bool *ret_unknown, wr_err *err) {
+    if (m->c->lock) WR_TRY(wr_lock_check(m->c->lock, err));
     if (m->n > 0) WR_TRY(wr_rest_commit(m->c->rest, m->state, m->plans, m->n, ret_unknown, err));
     wr_code rc = wr_catalog_move(m->c, NULL, 0, progress, ret_unknown, err);
     if (rc == WR_OK || m->n == 0) return rc;

@@ -9,6 +9,7 @@
 #include "iceberg/spec.h"
 #include "weir/base/buf.h"
 #include "weir/base/err.h"
+#include "weir/io.h"
 #include "weir/engine.h"
 #include "weir/model.h"
 #include "weir/state.h"
@@ -66,6 +67,7 @@ typedef struct wr_ice_catalog_options {
     bool read_only;
     bool progress; /* of interest although read_only and the tables are in a REST catalog */
     const struct wr_rest_options *rest; /* NULL: the tables are in the SQLite file too */
+    const wr_lock *lock;                /* wr_lake_options.lock */
     wr_store *store;                    /* where files are; borrowed by every table loaded through the catalog, and lent the credentials that a REST catalog hands out */
 } wr_ice_catalog_options;
 wr_code wr_ice_catalog_open(const wr_ice_catalog_options *opts, wr_ice_catalog **ret, wr_err *err);

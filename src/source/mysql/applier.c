@@ -215,10 +215,8 @@ static wr_code take_gtid(wr_applier *a, wr_err *err) {
     if (a->env.flavor == WR_MARIADB)
         return wr_gtid_set_add_maria(a->set, a->maria_gtid.domain, a->maria_gtid.server_id, a->maria_gtid.seq, err);
     if (a->gtid.anonymous) return WR_OK;
-    if (wr_gtid_set_has(a->set, a->gtid.uuid, a->gtid.tag, a->gtid.gno)) {
-        wr_fail(err, WR_E_SERVER, WR_RETRY_NO, "the source's history changed: transaction number %llu comes a second time", (unsigned long long)a->gtid.gno);
-        return wr_err_cure(err, "the server was reset or restored (RESET BINARY LOGS AND GTIDS): read the captured tables again");
-    }
+    if (wr_gtid_set_has(a->set, a->gtid.uuid, a->gtid.tag, a->gtid.gno))
+        return wr_fail(err, WR_E_GAP, WR_RETRY_NO, "the source's history changed (RESET BINARY LOGS AND GTIDS, a restored backup): transaction number %llu comes a second time", (unsigned long long)a->gtid.gno);
     return wr_gtid_set_add_mysql(a->set, a->gtid.uuid, a->gtid.tag, a->gtid.gno, err);
 }
 

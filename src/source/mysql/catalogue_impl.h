@@ -46,6 +46,8 @@ void wr_catalogue_remove_(wr_catalogue *c, uint32_t id);
 wr_entry *wr_catalogue_base_(const wr_catalogue *c, const char *db, const char *name);
 /* Whether a table that appears under this name now is captured: patterns, and no helper of a captured table. */
 bool wr_catalogue_wants_(const wr_catalogue *c, const char *db, const char *name);
+/* Column ids of `t` by name from `like`, where the lake can follow; else new ones above both. */
+void wr_catalogue_ids_by_name_(wr_my_table *t, const wr_my_table *like, wr_my_types types);
 /* Default character set of a database: remembered, else asked (m may be NULL). *ret NULL = not known. */
 wr_code wr_catalogue_database_(wr_catalogue *c, MYSQL *m, const char *db, const wr_my_table **ret, wr_err *err);
 

@@ -156,8 +156,7 @@ static wr_code ask(apply *ap, const char *db, const char *name, wr_my_table **re
 /* The definition came from the server when this statement had been executed there already. */
 static bool ahead(const apply *ap, const wr_my_table *t) { return wr_my_table_ahead(t, ap->st->file, ap->st->offset); }
 
-/* Column ids of `t` by name from `like`, where the lake can follow; else new ones above both. */
-static void ids_by_name(wr_my_table *t, const wr_my_table *like, wr_my_types types) {
+void wr_catalogue_ids_by_name_(wr_my_table *t, const wr_my_table *like, wr_my_types types) {
     t->next_col_id = like->next_col_id > 1 ? like->next_col_id : 1;
     for (int i = 0; i < t->ncols; i++) {
         const wr_my_col *old = wr_my_table_find_col(like, t->cols[i].name);
@@ -210,7 +209,7 @@ static wr_code alter_from_server(apply *ap, const wr_my_table *old, const wr_err
     t->captured = old->captured;
     t->away_of = old->away_of;
     t->doubt = WR_MY_DOUBT_RESHAPED;
-    ids_by_name(t, old, ap->c->types);
+    wr_catalogue_ids_by_name_(t, old, ap->c->types);
     return put_and_send(ap, t, old->captured ? WR_DDL_ALTER : WR_DDL_HIDDEN, old->captured ? WR_ROWS_RELOAD : WR_ROWS_KEEP, NULL, NULL, NULL, err);
 }
 
@@ -307,7 +306,7 @@ static void become_helper(apply *ap, wr_my_table *t, const wr_my_table *base) {
     t->doubt = has_suffix(t->name, "_gho") ? 0 : WR_MY_DOUBT_TOOL;
     bool same = wr_my_table_same(t, base, why, sizeof why);
     if (!same) {
-        ids_by_name(t, base, ap->c->types);
+        wr_catalogue_ids_by_name_(t, base, ap->c->types);
         t->doubt |= WR_MY_DOUBT_RESHAPED;
         return;
     }
@@ -355,7 +354,7 @@ static wr_code swap_in(apply *ap, const wr_my_table *t, const wr_my_table *s, wr
         return put_and_send(ap, p, WR_DDL_HIDDEN, WR_ROWS_KEEP, NULL, NULL, NULL, err);
     }
     bool copied = s && s->ncols && s->like_of == t->id && s->like_next == t->next_col_id && s->doubt == 0;
-    if (!copied) ids_by_name(n, t, ap->c->types);
+    if (!copied) wr_catalogue_ids_by_name_(n, t, ap->c->types);
     if (n->next_col_id < t->next_col_id) n->next_col_id = t->next_col_id;
     wr_edit_flags f = {.swapped = true, .rows_lost = !copied};
     WR_AUTO bool *initial = wr_calloc((size_t)n->ncols, sizeof *initial);
@@ -735,7 +734,7 @@ static wr_code ask_renamed(apply *ap, mover *x, wr_err *err) {
     t->version = x->def->version;
     t->captured = true;
     t->doubt = WR_MY_DOUBT_RESHAPED;
-    ids_by_name(t, x->def, ap->c->types);
+    wr_catalogue_ids_by_name_(t, x->def, ap->c->types);
     wr_my_table_free(x->def);
     x->def = WR_STEAL(t);
     x->rows = WR_ROWS_RELOAD;

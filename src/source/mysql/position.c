@@ -780,3 +780,124 @@ wr_code wr_source_join(wr_source *s, ddl_fn *fn, void *ctx, wr_err *err) {
     wr_source_join_clear(s);
     return WR_OK;
 }
+
+/* ------------------------------------------------------------------ behind a gap */
+/* t under the identity of the captured table `was`, with the next version if anything about it is another. */
+static wr_code take_over(wr_source *s, wr_my_table *t, const wr_my_table *was, wr_err *err) {
+    WR_AUTO_BUF wr_buf a = WR_BUF_INIT, b = WR_BUF_INIT;
+    t->id = was->id, t->version = was->version;
+    wr_catalogue_ids_by_name_(t, was, s->types);
+    WR_TRY(wr_my_table_to_json(was, &a, err));
+    WR_TRY(wr_my_table_to_json(t, &b, err));
+    t->version += a.n != b.n || memcmp(a.p, b.p, a.n);
+    return WR_OK;
+}
+
+static const wr_my_table *captured_as(const wr_source *s, const wr_my_table *t) {
+    const wr_entry *e = t->captured ? wr_catalogue_entry_(s->catalogue, t->db, t->name) : NULL;
+    return e && e->t->captured ? e->t : NULL;
+}
+
+static wr_code catalogue_behind_gap(wr_source *s, defs *d, wr_catalogue *c, wr_err *err) {
+    wr_catalogue_set_next_id(c, s->catalogue->next_id);
+    for (int i = 0; i < d->n; i++) {
+        wr_my_table *t = d->t[i];
+        const wr_my_table *was = captured_as(s, t);
+        if (was) WR_TRY(take_over(s, t, was, err));
+        d->t[i] = NULL; /* taken over, on failure too */
+        WR_TRY(wr_catalogue_add(c, t, err));
+    }
+    return WR_OK;
+}
+
+static bool same_ids(const wr_my_table *a, const wr_my_table *b) {
+    bool same = a->ncols == b->ncols;
+    for (int i = 0; same && i < a->ncols; i++) same = a->cols[i].id == b->cols[i].id;
+    return same;
+}
+
+static wr_code tell_difference(const wr_source *s, const wr_catalogue *c, ddl_fn *fn, void *ctx, wr_err *err) {
+    static const char gap[] = "found different behind a gap of the source's log";
+    for (int i = 0; i < s->catalogue->now.n; i++) {
+        const wr_my_table *t = s->catalogue->now.e[i]->t;
+        if (wr_catalogue_by_id_(c, t->id)) continue;
+        bool named = wr_capture_matches(s->capture, t->db, t->name);
+        WR_TRY(tell(t, WR_DDL_DROP, t->captured && !named ? WR_ROWS_LEFT : WR_ROWS_KEEP, t->captured ? "not found behind a gap of the source's log" : NULL, fn, ctx, err));
+    }
+    for (int i = 0; i < c->now.n; i++) {
+        const wr_my_table *t = c->now.e[i]->t;
+        const wr_my_table *was = captured_as(s, t);
+        if (!was) WR_TRY(tell(t, t->captured ? WR_DDL_CREATE : WR_DDL_HIDDEN, t->captured ? WR_ROWS_RELOAD : WR_ROWS_KEEP, t->captured ? "found behind a gap of the source's log" : NULL, fn, ctx, err));
+        else if (t->version != was->version) WR_TRY(tell(t, WR_DDL_ALTER, wr_my_table_same(was, t, NULL, 0) && same_ids(was, t) ? WR_ROWS_KEEP : WR_ROWS_RELOAD, gap, fn, ctx, err));
+    }
+    return WR_OK;
+}
+
+wr_code wr_source_rebase(wr_source *s, ddl_fn *fn, void *ctx, wr_pos *ret_pos, wr_err *err) {
+    MYSQL *m = NULL;
+    defs d = {0};
+    wr_pos pos = {0};
+    wr_catalogue *c = NULL;
+    WR_TRY(wr_my_connect(&s->conn, &m, err));
+    wr_catalogue_rollback(s->catalogue);
+    wr_code rc = begin_on(s, m, XA_FOUND_LATER, &d, &pos, err);
+    wr_my_disconnect(m);
+    if (rc != WR_OK) return wr_err_in(err, "finding a position behind the gap");
+    if (s->spool_dir) rc = wr_xa_spool_wipe(s->spool_dir, err);
+    if (rc == WR_OK) rc = wr_catalogue_new(s->capture, s->types, s->flavor, &c, err);
+    if (rc == WR_OK) rc = catalogue_behind_gap(s, &d, c, err);
+    if (rc == WR_OK) rc = tell_difference(s, c, fn, ctx, err);
+    defs_clear(&d);
+    if (rc != WR_OK) return wr_catalogue_free(c), wr_pos_clear(&pos), rc;
+    wr_source_join_clear(s);
+    wr_catalogue_free(s->catalogue);
+    s->catalogue = c;
+    wr_pos_clear(ret_pos);
+    *ret_pos = pos;
+    return WR_OK;
+}
+
+typedef struct log_list { const wr_pos *at; wr_source_logs *l; } log_list;
+
+static wr_code take_log(void *ctx, MYSQL_ROW row, unsigned long *lengths, unsigned ncols, wr_err *err) {
+    log_list *x = ctx;
+    wr_source_logs *l = x->l;
+    if (ncols < 2 || !row[0] || !row[1]) return WR_OK;
+    wr_pos end = {0};
+    WR_TRY(set_place(&end, row[0], row[1], err));
+    if (!l->first.file[0]) l->first = end, l->first.offset = 4;
+    l->end = end;
+    l->bytes += end.offset;
+    bool here = !strcmp(end.file, x->at->file);
+    if (l->there) l->bytes_behind += end.offset;
+    if (here && x->at->offset <= end.offset) l->there = true, l->bytes_behind = end.offset - x->at->offset;
+    return WR_OK;
+}
+
+static wr_code take_limit(void *ctx, MYSQL_ROW row, unsigned long *lengths, unsigned ncols, wr_err *err) {
+    wr_source_logs *l = ctx;
+    if (ncols < 2 || !row[0] || !row[1]) return WR_OK;
+    double n = strtod(row[1], NULL);
+    if (!strcasecmp(row[0], "binlog_expire_logs_auto_purge") && !strcasecmp(row[1], "OFF")) l->keep_s = -1;
+    else if (!strcasecmp(row[0], "max_binlog_total_size")) l->keep_bytes = (uint64_t)n;
+    else if (!strcasecmp(row[0], "binlog_expire_logs_seconds") && n > 0 && l->keep_s >= 0) l->keep_s = (int64_t)n;
+    else if (!strcasecmp(row[0], "expire_logs_days") && n > 0 && !l->keep_s) l->keep_s = (int64_t)(n * 86400);
+    return WR_OK;
+}
+
+wr_code wr_source_get_logs(wr_source *s, const wr_pos *at, wr_source_logs *ret, wr_err *err) {
+    MYSQL *m = NULL;
+    wr_source_logs l = {0};
+    log_list x = {at, &l};
+    WR_TRY(wr_my_connect(&s->conn, &m, err));
+    wr_code rc = wr_my_query(m, take_log, &x, err, "SHOW BINARY LOGS");
+    if (rc == WR_OK)
+        rc = wr_my_query(m, take_limit, &l, err, "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('binlog_expire_logs_auto_purge', 'binlog_expire_logs_seconds', 'expire_logs_days', 'max_binlog_total_size')");
+    wr_my_disconnect(m);
+    if (rc != WR_OK) return wr_source_logs_clear(&l), wr_err_in(err, "asking which binlogs there are");
+    if (l.keep_s < 0) l.keep_s = 0;
+    *ret = l;
+    return WR_OK;
+}
+
+void wr_source_logs_clear(wr_source_logs *l) { wr_pos_clear(&l->first), wr_pos_clear(&l->end); }

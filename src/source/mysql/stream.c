@@ -82,20 +82,13 @@ static wr_code list_logs(stream *st, logs *ret, wr_err *err) {
 
 /* ------------------------------------------------------------------ errors of the dump */
 __attribute__((cold, noinline)) static wr_code purged(stream *st, const wr_pos *from, const char *server_says, wr_err *err) {
-    char first[300] = "unknown", where[512];
     logs l = {0};
     wr_err ignored = WR_ERR_INIT;
     bool there = false;
-    if (list_logs(st, &l, &ignored) == WR_OK && l.n) {
-        snprintf(first, sizeof first, "%s:4", l.name[0]);
+    if (list_logs(st, &l, &ignored) == WR_OK)
         for (int i = 0; i < l.n; i++) there |= strcmp(l.name[i], from->file) == 0;
-    }
     logs_clear(&l);
-    wr_pos_print(from, where);
-    wr_fail(err, WR_E_SERVER, WR_RETRY_NO, "%s: %s is %s; the first position available is %s (the server says: %s)",
-            there ? "position not available" : "purged", where, there ? "not a place in that file any more" : "no longer on the server", first, server_says);
-    return wr_err_cure(err, "what happened in between is lost to the stream: read the captured tables again. Keep binlogs longer (%s)",
-                       st->s->flavor == WR_MARIADB ? "expire_logs_days" : "binlog_expire_logs_seconds");
+    return wr_fail(err, WR_E_GAP, WR_RETRY_NO, "%s (the server says: %s)", there ? "what comes next is not a place in its file any more" : "what comes next was purged from the source's binlog", server_says);
 }
 
 __attribute__((cold, noinline)) static wr_code dump_failed(stream *st, const wr_pos *from, wr_err *err) {
@@ -115,9 +108,8 @@ __attribute__((cold, noinline)) static wr_code dump_failed(stream *st, const wr_
         strcasestr(says, "could not open log file") || strcasestr(says, "could not find GTID state") || strcasestr(says, "not in the master's binlog") ||
         strcasestr(says, "no such file"))
         return purged(st, from, says, err);
-    wr_fail(err, WR_E_SERVER, WR_RETRY_NO, "the server cannot go on from position %s:%llu: %s", from->file, (unsigned long long)from->offset, says);
-    return wr_err_cure(err, "either its binlog is damaged there (its error log says more), or its history was replaced (RESET MASTER, RESET BINARY LOGS AND GTIDS, a restored backup) and no event "
-                            "begins at that position: then give the pipeline a new home to load every table again");
+    return wr_fail(err, WR_E_GAP, WR_RETRY_NO,
+                   "the server cannot go on: its binlog is damaged there, or its history was replaced (RESET MASTER, RESET BINARY LOGS AND GTIDS, a restored backup) and no event begins at that position (it says: %s)", says);
 }
 
 /* ------------------------------------------------------------------ asking for the dump */
@@ -217,9 +209,8 @@ static wr_code check_history(stream *st, const wr_pos *from, wr_err *err) {
     wr_gtid_set_free(ours);
     wr_gtid_set_free(theirs);
     if (rc != WR_OK || same) return rc;
-    wr_fail(err, WR_E_SERVER, WR_RETRY_NO, "the source's history changed: at %s:%llu it has executed %.300s, and we have %.300s", from->file,
-            (unsigned long long)from->offset, now ? now : "", from->gtid_set);
-    return wr_err_cure(err, "the server was reset or restored (RESET MASTER, RESET BINARY LOGS AND GTIDS), or is another one: read the captured tables again");
+    return wr_fail(err, WR_E_GAP, WR_RETRY_NO, "the source's history changed (RESET MASTER, RESET BINARY LOGS AND GTIDS, a restored backup): at %s:%llu it has executed %.300s, and we have %.300s", from->file,
+                   (unsigned long long)from->offset, now ? now : "", from->gtid_set);
 }
 
 static wr_code open_dump(stream *st, const wr_pos *from, wr_err *err) {
@@ -274,9 +265,12 @@ static bool stopping(stream *st) {
     return st->sink->stopping && st->sink->stopping(st->sink->ctx);
 }
 
+static void set_waiting(stream *st, int64_t since_us) { __atomic_store_n(&st->s->stats.waiting_us, since_us, __ATOMIC_RELAXED); }
+
 /* Waits until there is something to read. WR_E_CANCELLED: asked to stop. */
 static wr_code wait_packet(stream *st, wr_err *err) {
     if (has_data(st, 0)) return WR_OK;
+    set_waiting(st, wr_mono_us());
     if (!st->tls || wr_mono_us() - st->idle_told_us > 20000) {
         WR_TRY(wr_applier_idle(st->applier, err));
         st->idle_told_us = wr_mono_us();
@@ -298,6 +292,7 @@ static wr_code read_packet(stream *st, const wr_pos *from, wr_slice *ret, wr_err
     if (n < 1 || (p[0] == 0xFE && n < 9))
         return wr_fail(err, WR_E_NET, WR_RETRY_SOON, "%s:%d ended the stream (a shutdown, or the connection was killed)", st->s->conn.host, st->s->conn.port);
     if (p[0] != 0) return wr_fail(err, WR_E_DECODE, WR_RETRY_NO, "a packet of the stream begins with byte %02x", p[0]);
+    set_waiting(st, 0);
     __atomic_store_n(&st->s->stats.last_packet_us, wr_now_us(), __ATOMIC_RELAXED);
     *ret = wr_slice_of(p + 1, n - 1);
     return WR_OK;
@@ -308,8 +303,10 @@ static wr_code run(stream *st, const wr_pos *from, wr_err *err) {
         wr_code rc = wait_packet(st, err);
         if (rc == WR_E_CANCELLED) return WR_OK;
         WR_TRY(rc);
-        if (wr_mono_us() - st->stop_asked_us > STOP_EVERY_US && stopping(st)) return WR_OK;
+        int64_t now = wr_mono_us();
+        if (now - st->stop_asked_us > STOP_EVERY_US && stopping(st)) return WR_OK;
         wr_slice event;
+        if (!st->s->stats.waiting_us) set_waiting(st, now); /* a cut in the middle of a packet */
         WR_TRY(read_packet(st, from, &event, err));
         WR_TRY(wr_applier_feed(st->applier, event, err));
         if (st->again.file[0]) {
@@ -445,6 +442,7 @@ wr_code wr_source_stream(wr_source *s, const wr_pos *from, const wr_stream_sink 
     if (rc == WR_OK) rc = wr_applier_new(&env, from, &st.applier, err);
     if (rc == WR_OK) rc = open_dump(&st, from, err);
     if (rc == WR_OK) rc = run(&st, from, err);
+    set_waiting(&st, 0);
     if (rc == WR_E_CANCELLED) rc = WR_OK; /* in a search, at the sink's wish */
     if (st.applier) {
         wr_err second = WR_ERR_INIT;
@@ -466,5 +464,6 @@ void wr_source_stream_stats(const wr_source *s, wr_stream_stats *ret) {
     ret->transactions = __atomic_load_n(&s->stats.transactions, __ATOMIC_RELAXED);
     ret->replaced_dates = __atomic_load_n(&s->stats.replaced_dates, __ATOMIC_RELAXED);
     ret->last_event_us = __atomic_load_n(&s->stats.last_event_us, __ATOMIC_RELAXED);
+    ret->waiting_us = __atomic_load_n(&s->stats.waiting_us, __ATOMIC_RELAXED);
     ret->last_packet_us = __atomic_load_n(&s->stats.last_packet_us, __ATOMIC_RELAXED);
 }

@@ -86,12 +86,27 @@ static void a_failure_to_take_it_leaves_it_free(void **st) {
     assert_int_equal(wr_lock_take(in_dir("no/lock"), &l, &e), WR_E_NOTFOUND);
 }
 
+static void a_lock_whose_file_was_replaced_keeps_nobody_out(void **st) {
+    wr_err e = WR_ERR_INIT;
+    wr_lock *ours = NULL, *theirs = NULL;
+    assert_int_equal(wr_lock_take(in_dir("fence"), &ours, &e), WR_OK);
+    assert_int_equal(wr_lock_check(ours, &e), WR_OK);
+    assert_int_equal(remove(in_dir("fence")), 0);
+    assert_int_equal(wr_lock_check(ours, &e), WR_E_BUSY);
+    assert_int_equal(e.retry, WR_RETRY_NO);
+    assert_int_equal(wr_lock_take(in_dir("fence"), &theirs, &e), WR_OK);
+    assert_int_equal(wr_lock_check(ours, &e), WR_E_BUSY);
+    assert_int_equal(wr_lock_check(theirs, &e), WR_OK);
+    wr_lock_release(ours), wr_lock_release(theirs);
+}
+
 int main(void) {
     const struct CMUnitTest t[] = {
         IN_DIR(another_process_holds_it_until_it_dies),
         IN_DIR(this_process_cannot_take_it_twice_and_asking_does_not_drop_it),
         IN_DIR(a_lock_nobody_ever_took_has_no_holder),
         IN_DIR(a_failure_to_take_it_leaves_it_free),
+        IN_DIR(a_lock_whose_file_was_replaced_keeps_nobody_out),
     };
     return cmocka_run_group_tests(t, NULL, NULL);
 }

@@ -120,7 +120,7 @@ static void records_that_run_over_the_end_are_refused(void **state) {
         size_t n;
     } bad[] = {{{1}, 1},
                {{1, 2, 0}, 3},
-               {{4, 0}, 2},
+               {{5, 0}, 2},
                {{0x80, 0}, 2},
                {{0x11, 0}, 2},
                {{1, 0xff, 0xff, 0xff, 0xff, 0x0f}, 6},

@@ -271,7 +271,7 @@ static void wrong_arguments_are_refused_and_change_nothing(void **state) {
     memset(&pos, 'x', sizeof pos);
     pos.gtid_set = NULL;
     assert_int_equal(wr_queue_append(q, (wr_record_kind)0, wr_slice_str("x"), &err), WR_E_INVAL);
-    assert_int_equal(wr_queue_append(q, (wr_record_kind)4, wr_slice_str("x"), &err), WR_E_INVAL);
+    assert_int_equal(wr_queue_append(q, (wr_record_kind)5, wr_slice_str("x"), &err), WR_E_INVAL);
     assert_int_equal(wr_queue_append(q, WR_REC_CHANGE, (wr_slice){(const uint8_t *)"x", (size_t)1 << 33}, &err),
                      WR_E_LIMIT);
     assert_int_equal(wr_queue_end(q, &pos, 0, &offset, &err), WR_E_INVAL);

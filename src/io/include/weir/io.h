@@ -42,6 +42,9 @@ wr_code wr_file_length(wr_file *f, uint64_t *ret_size, wr_err *err);
 typedef struct wr_lock wr_lock;
 wr_code wr_lock_take(const char *path, wr_lock **ret_lock, wr_err *err);
 void wr_lock_release(wr_lock *l);
+/* Whether it still keeps others out: WR_E_BUSY (no retry) when the file was removed or replaced meanwhile, so that another process may have a lock of that name. Who writes what the lock protects asks right before; a
+ * process that was stopped for a while, and taken for dead, so finds out before it does harm. @thread any */
+wr_code wr_lock_check(const wr_lock *l, wr_err *err);
 /* WR_OK with *ret_pid = 0 when nobody holds it, -1 when its holder has not written its pid yet. */
 wr_code wr_lock_holder(const char *path, int *ret_pid, wr_err *err);
 

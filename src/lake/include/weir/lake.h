@@ -16,6 +16,7 @@
 #include "weir/base/err.h"
 #include "weir/engine.h"
 #include "weir/layout.h"
+#include "weir/io.h"
 #include "weir/model.h"
 #include "weir/state.h"
 #include "weir/store.h"
@@ -76,6 +77,7 @@ typedef struct wr_lake_options { /* zero means default */
     int snapshots_max;         /* 900 */
     int64_t snapshot_age_us;   /* 1 h */
     wr_lake_witness witness;
+    const wr_lock *lock;       /* borrowed; nothing is committed once it does not keep others out any more. NULL: nobody else can be there */
 } wr_lake_options;
 
 /* Opens or creates catalog and folders; loads every table that belongs to the pipeline (lazily where it can). Removes files that the

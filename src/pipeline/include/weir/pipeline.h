@@ -101,6 +101,7 @@ typedef struct wr_compare {
     int patience_s;                 /* for a table that is being loaded or altered, before it is undecided; 0 = 30 */
     bool resume;                    /* what an interrupted run of the same options had read of tables is not read again */
     const struct wr_compared *done; int ndone; /* what an interrupted run found equal: not looked at again */
+    bool (*gave_up)(void *ctx);     /* asked now and then; true: WR_E_CANCELLED. NULL = never */
     void (*progress)(void *ctx, const char *table, uint64_t rows, uint64_t estimated);
     void (*checkpoint)(void *ctx, const wr_compare_report *so_far); /* some tables are decided, others are not yet. NULL = not wanted */
     void *ctx;
@@ -118,7 +119,12 @@ typedef struct wr_repair_table {
     bool reload;
     const char *const *keys;   /* [nkeys * ncolumns] texts as wr_value_print writes them, in the order of the lake table's key */
     int nkeys, ncolumns;
+    uint64_t left_out;         /* differences that the report this came from counted and does not hold */
 } wr_repair_table;
+/* From a report of a comparison: every table that it found DIFFERENT, by rows where they can be found by a key and nothing else is wrong with the table. */
+typedef struct wr_repair_plan { wr_repair_table *tables; int n; struct cJSON *doc; /* what the tables' texts point into */ } wr_repair_plan;
+wr_code wr_repair_plan_read(const char *path, wr_repair_plan **ret_plan, wr_err *err);
+void wr_repair_plan_free(wr_repair_plan *p); /* NULL is fine */
 typedef struct wr_repair {
     const wr_repair_table *tables; int ntables;
     const char *report, *why;  /* for the record: which report, and the user's reason; may be NULL */
@@ -130,6 +136,35 @@ wr_code wr_pipeline_repair(const wr_pipeline_options *opts, const wr_repair *wha
 
 /* "user@host, process 4711": who asks, for records. */
 char *wr_pipeline_who(char buf[512]);
+/* Gaps of the source's log: `weir resume`. Looking changes nothing; WR_E_BUSY when a sync runs, which would have ended at a gap. */
+typedef struct wr_gap_table {
+    char *source, *lake;       /* "db.table", "ns.name" */
+    uint64_t rows;             /* as the server estimates */
+    bool keyed, changed, gone; /* changed: the server has another definition; gone: no such table */
+} wr_gap_table;
+typedef struct wr_gap_report { /* owned: wr_gap_report_clear */
+    bool gap;                  /* the server cannot go on from `missing` */
+    bool failed;               /* no gap, but the last run ended with an error that waiting does not cure */
+    bool asked, under_way;     /* a resume is asked for; one has begun and some tables are not proven yet */
+    char why[1024];
+    char id[64];               /* of the last resume, "" = there was none */
+    wr_pos missing;            /* where capture would go on */
+    wr_source_logs logs;
+    wr_gap_table *tables; int ntables;
+} wr_gap_report;
+wr_code wr_pipeline_look_for_gap(const wr_pipeline_options *opts, wr_gap_report *ret_report, wr_err *err);
+void wr_gap_report_clear(wr_gap_report *r);
+
+/* Asks for it, and runs the pipeline until all of it is done and current. After a kill at any point the next run of the pipeline goes on. */
+typedef enum wr_resume_way { WR_RESUME_RESNAPSHOT, WR_RESUME_COMPARE } wr_resume_way;
+typedef struct wr_resume {
+    wr_resume_way way;
+    const char *const *tables; int ntables; /* resnapshot: lake tables "ns.name" that are read again; all others are compared. None: all are read again */
+    const char *go_on;         /* nothing new: the resume of this id, which is under way; NULL = a new one */
+    const char *reason, *why;  /* for the record: what the gap was, the user's reason; may be NULL */
+} wr_resume;
+/* *ret_record: docs/formats/repair.md, JSON, owned. */
+wr_code wr_pipeline_resume(const wr_pipeline_options *opts, const wr_resume *what, char **ret_record, wr_err *err);
 
 typedef enum wr_run_mode { WR_RUN_FOREVER = 0, WR_RUN_UNTIL_CURRENT } wr_run_mode;
 /* Runs until wr_pipeline_stop (WR_OK, after finishing the commit in hand), until everything that was committed in the source when the run began
@@ -140,13 +175,14 @@ void wr_pipeline_stop(wr_pipeline *p); /* @thread any, signal-safe */
 /* ------------------------------------------------------------------ status */
 typedef enum wr_table_state { WR_TABLE_LOADING = 1, WR_TABLE_REPLAYING, WR_TABLE_STREAMING, WR_TABLE_WAITING /* for a schema change further on in the stream */ } wr_table_state;
 typedef struct wr_pipeline_status {
-    const char *state;              /* "starting" | "loading" | "streaming" | "reconnecting" | "stopped" | "failed" */
+    const char *state;              /* "starting" | "loading" | "streaming" | "silent" | "reconnecting" | "stopped" | "failed" */
     int tables, tables_loading, tables_waiting;
     uint64_t rows_loaded, rows_estimated;   /* of the present loads */
     uint64_t rows_applied, bytes_captured;  /* since start */
     uint64_t queue_last, queue_committed;   /* offsets */
     int64_t lag_us;                 /* age of the newest committed change while there are newer ones, else 0 */
     int64_t committed_us;           /* time of the last commit */
+    int64_t silent_us;              /* for how long the source has sent nothing at all, 0 = it answers, or is not being listened to */
     uint64_t anomalies;
 } wr_pipeline_status;
 void wr_pipeline_get_status(wr_pipeline *p, wr_pipeline_status *ret_status); /* @thread any */
@@ -157,8 +193,11 @@ typedef struct wr_status_file {
     char state[24];
     char *json;                     /* the whole document, owned */
     wr_pos committed;               /* owned */
+    wr_pos captured;                /* without a GTID set */
+    int64_t captured_us;            /* the source's time of what was captured last, or our time if that was all there was; 0 = not known */
     int busy_tables;                /* not yet visible at their committed position: loading, replaying, waiting */
-    char error[1024], cure[512];
+    int64_t stale_ms;               /* it runs, and has not written its status for so long; 0 = it has */
+    char error[1024], cure[512];    /* also that, and why it cannot */
 } wr_status_file;
 wr_code wr_status_read(const char *home, wr_status_file *ret_status, wr_err *err); /* WR_E_NOTFOUND: never ran */
 void wr_status_clear(wr_status_file *s);

@@ -43,7 +43,8 @@ typedef struct wr_queue_options { /* zero means default */
     wr_queue_tap tap;        /* change NULL: nobody looks */
 } wr_queue_options;
 
-typedef enum wr_record_kind { WR_REC_CHANGE = 1, WR_REC_DDL = 2, WR_REC_STALE = 3 /* u32 table, slice why: it changed without row events */ } wr_record_kind;
+typedef enum wr_record_kind { WR_REC_CHANGE = 1, WR_REC_DDL = 2, WR_REC_STALE = 3 /* u32 table, slice why: it changed without row events */,
+                              WR_REC_GAP = 4 /* the first of its transaction: the source's log has a gap in front of it; JSON, docs/formats/repair.md */ } wr_record_kind;
 
 /* Opens or creates the folder. A torn tail (unfinished block or transaction) is cut off; damage in the middle is
  * WR_E_CORRUPT and names segment file, byte and the way out. */

@@ -77,6 +77,23 @@ wr_code wr_source_begin(wr_source *s, uint32_t first_table_id, wr_pos *ret_pos, 
 /* A position for which the same holds without definitions: everything at or before it is visible to a SELECT that starts after the call. */
 wr_code wr_source_settled(wr_source *s, wr_pos *ret_pos, wr_err *err);
 
+/* ------------------------------------------------------------------ gaps */
+/* What the server has of its binlog. */
+typedef struct wr_source_logs {
+    wr_pos first, end;        /* the first position available (without a GTID set), and the last */
+    bool there;               /* the position that was asked about is in one of its files; whether it is the same history only the stream finds out */
+    uint64_t bytes_behind;    /* from there to the end; 0 when it is not there */
+    uint64_t bytes, keep_bytes; /* of all files; above keep_bytes the oldest are purged, 0 = no such limit */
+    int64_t keep_s;           /* files are purged at this age, 0 = never */
+} wr_source_logs;
+wr_code wr_source_get_logs(wr_source *s, const wr_pos *at, wr_source_logs *ret_logs, wr_err *err); /* @any */
+void wr_source_logs_clear(wr_source_logs *l);
+/* What lies between the catalogue's position and *ret_pos, a position as wr_source_begin gives one, is not to be had from the stream. The catalogue becomes that of *ret_pos; a captured table that
+ * was there under the same name keeps its id, and each of its columns too where the lake can follow. fn gets, in this order: WR_DDL_DROP of tables that are gone (WR_ROWS_LEFT: not named by the patterns
+ * any more); WR_DDL_ALTER of those that were changed (WR_ROWS_RELOAD: not only in what the source alone remembers), WR_DDL_CREATE with WR_ROWS_RELOAD of new ones, and WR_DDL_HIDDEN. What was prepared before it and is
+ * not in the binlogs any more is waited for, then refused. @stream */
+wr_code wr_source_rebase(wr_source *s, wr_code (*fn)(void *ctx, const wr_ddl *ddl, wr_err *err), void *ctx, wr_pos *ret_pos, wr_err *err);
+
 /* ------------------------------------------------------------------ catalogue */
 /* Forgets every table; ids go on from next_table_id. Before putting back what was recorded. @stream */
 wr_code wr_source_forget(wr_source *s, uint32_t next_table_id, wr_err *err);
@@ -167,11 +184,12 @@ typedef struct wr_stream_stats {   /* read by any thread, each field atomically 
     uint64_t bytes, events, rows, transactions;
     uint64_t replaced_dates;       /* zero and partial dates that became null or the epoch by the policy, those of snapshots included */
     int64_t last_event_us;         /* the server's time of the newest event, 0 = none */
+    int64_t waiting_us;            /* monotonic; since when the stream has been waiting for the server's next packet, 0 = it is not. A server that answers sends a heartbeat each second */
     int64_t last_packet_us;        /* our time of the newest packet, heartbeats included: the server answers */
 } wr_stream_stats;
 
 /* Streams from `from` until `stopping` (WR_OK) or an error. The caller retries WR_RETRY_SOON errors by calling again with the last
- * committed position. Refuses (WR_E_SERVER, purged) a position the server no longer has, naming it and the first one available. @stream */
+ * committed position. Refuses a position the server no longer has, or of another history: WR_E_GAP. @stream */
 wr_code wr_source_stream(wr_source *s, const wr_pos *from, const wr_stream_sink *sink, wr_err *err);
 void wr_source_stream_stats(const wr_source *s, wr_stream_stats *ret_stats);
 

@@ -30,6 +30,7 @@ typedef enum wr_code {
     WR_E_BUSY,      /* another process holds it */
     WR_E_CANCELLED, /* asked to stop */
     WR_E_TIMEOUT,
+    WR_E_GAP, /* the source does not have what comes next: its log was purged, or its history is another one */
 } wr_code;
 
 /* What helps: nothing but a person, the same again after a pause, or the same after reloading shared state. */
