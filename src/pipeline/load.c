@@ -29,6 +29,7 @@ static void add_pos(cJSON *o, const char *key, const wr_pos *pos) {
     snprintf(n, sizeof n, "%" PRIu64, pos->offset);
     cJSON_AddStringToObject(c, "file", pos->file);
     cJSON_AddStringToObject(c, "offset", n);
+    if (pos->epoch) cJSON_AddNumberToObject(c, "epoch", pos->epoch);
 }
 
 static void get_pos(const cJSON *o, const char *key, wr_pos *pos) {
@@ -37,6 +38,8 @@ static void get_pos(const cJSON *o, const char *key, wr_pos *pos) {
     if (!f || !n) return;
     snprintf(pos->file, sizeof pos->file, "%s", f);
     pos->offset = strtoull(n, NULL, 10);
+    const cJSON *epoch = cJSON_GetObjectItemCaseSensitive(c, "epoch");
+    if (cJSON_IsNumber(epoch)) pos->epoch = (uint32_t)epoch->valuedouble;
 }
 
 static const char *const phase_names[] = {[PHASE_STREAM] = "stream", [PHASE_LOAD] = "load", [PHASE_REPLAY] = "replay", [PHASE_WAIT] = "wait"};

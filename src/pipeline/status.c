@@ -26,6 +26,7 @@ static void add_pos(cJSON *o, const char *key, const wr_pos *p) {
     cJSON *c = cJSON_AddObjectToObject(o, key);
     cJSON_AddStringToObject(c, "file", p->file);
     add_u64(c, "offset", p->offset);
+    if (p->epoch) add_u64(c, "epoch", p->epoch);
     cJSON_AddStringToObject(c, "gtid", p->gtid_set ? p->gtid_set : "");
 }
 
@@ -234,6 +235,8 @@ wr_code wr_status_read(const char *home, wr_status_file *ret, wr_err *err) {
     if ((v = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(c, "file")))) snprintf(s.committed.file, sizeof s.committed.file, "%s", v);
     t = cJSON_GetObjectItemCaseSensitive(c, "offset");
     if (cJSON_IsNumber(t)) s.committed.offset = (uint64_t)t->valuedouble;
+    t = cJSON_GetObjectItemCaseSensitive(c, "epoch");
+    if (cJSON_IsNumber(t)) s.committed.epoch = (uint32_t)t->valuedouble;
     if ((v = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(c, "gtid")))) s.committed.gtid_set = wr_strdup(v);
     cJSON_ArrayForEach(t, cJSON_GetObjectItemCaseSensitive(o, "tables")) {
         v = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(t, "state"));
