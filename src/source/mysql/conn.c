@@ -187,7 +187,7 @@ static const char *const ca_bundles[] = {"/etc/ssl/certs/ca-certificates.crt", "
                                          "/etc/ssl/cert.pem", "/etc/ssl/ca-bundle.pem"};
 
 static void set_options(MYSQL *m, const wr_my_conn_options *o, const char *plugin_dir) {
-    unsigned connect_s = CONNECT_TIMEOUT_S, io_s = IO_TIMEOUT_S, tcp = MYSQL_PROTOCOL_TCP, no = 0;
+    unsigned connect_s = o->timeout_s ? (unsigned)o->timeout_s : CONNECT_TIMEOUT_S, io_s = o->timeout_s ? (unsigned)o->timeout_s : IO_TIMEOUT_S, tcp = MYSQL_PROTOCOL_TCP, no = 0;
     unsigned long packet = 1ul << 30;
     my_bool on = 1, off = 0;
     mysql_options(m, MYSQL_OPT_CONNECT_TIMEOUT, &connect_s);

@@ -11,6 +11,7 @@ typedef struct wr_my_conn_options { /* kept by wr_source */
     int port;
     wr_tls tls;
     char *tls_ca;
+    int timeout_s;              /* for connecting and for each answer; 0 = the usual ones */
 } wr_my_conn_options;
 
 /* Connects; session: utf8mb4, time_zone +00:00, sql_mode '', autocommit, net timeouts, LOCAL INFILE off. Errors: WR_E_AUTH (1045, 1698, 1044, ...),

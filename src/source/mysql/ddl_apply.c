@@ -147,6 +147,7 @@ static wr_code ask(apply *ap, const char *db, const char *name, wr_my_table **re
         if (!same) continue;
         t->doubt_file = WR_STEAL(file);
         t->doubt_offset = offset;
+        t->doubt_epoch = ap->st->epoch;
         break;
     }
     *ret = WR_STEAL(t);
@@ -154,7 +155,7 @@ static wr_code ask(apply *ap, const char *db, const char *name, wr_my_table **re
 }
 
 /* The definition came from the server when this statement had been executed there already. */
-static bool ahead(const apply *ap, const wr_my_table *t) { return wr_my_table_ahead(t, ap->st->file, ap->st->offset); }
+static bool ahead(const apply *ap, const wr_my_table *t) { return wr_my_table_ahead(t, ap->st->epoch, ap->st->file, ap->st->offset); }
 
 /* Column ids of `t` by name from `like`, where the lake can follow; else new ones above both. */
 static void ids_by_name(wr_my_table *t, const wr_my_table *like, wr_my_types types) {
