@@ -47,6 +47,7 @@ static const char *const phase_names[] = {[PHASE_STREAM] = "stream", [PHASE_LOAD
 wr_code wr_load_info(const target *t, char **ret_json, wr_err *err) {
     cJSON *o = cJSON_CreateObject();
     cJSON_AddStringToObject(o, "phase", phase_names[t->phase]);
+    if (t->epoch) cJSON_AddNumberToObject(o, "epoch", t->epoch);
     add_pos(o, "from", &t->from);
     cJSON *ms = cJSON_AddArrayToObject(o, "members");
     for (int i = 0; i < t->nmembers; i++) {
@@ -91,6 +92,8 @@ wr_code wr_load_parse(target *t, const char *json, wr_err *err) {
         if (!strcmp(ph, phase_names[i])) t->phase = (phase)i;
     const cJSON *c;
     get_pos(o, "from", &t->from);
+    c = cJSON_GetObjectItemCaseSensitive(o, "epoch");
+    t->epoch = cJSON_IsNumber(c) ? (uint32_t)c->valuedouble : 0;
     cJSON_ArrayForEach(c, cJSON_GetObjectItemCaseSensitive(o, "members")) {
         member *m = member_of(t, cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(c, "table")));
         if (!m) continue;

@@ -83,10 +83,12 @@ void wr_status_tables(wr_pipeline *p) {
 }
 
 void wr_pipeline_get_status(wr_pipeline *p, wr_pipeline_status *ret) {
-    wr_queue_stats qs;
-    wr_stream_stats ss;
-    wr_queue_get_stats(p->queue, &qs);
-    wr_source_stream_stats(p->source, &ss);
+    wr_queue_stats qs = {0};
+    wr_stream_stats ss = {0};
+    pthread_mutex_lock(&p->open_lock);
+    if (p->queue) wr_queue_get_stats(p->queue, &qs);
+    if (p->source) wr_source_stream_stats(p->source, &ss);
+    pthread_mutex_unlock(&p->open_lock);
     wr_pipeline_status s = {.queue_last = qs.last_offset, .bytes_captured = ss.bytes, .rows_applied = __atomic_load_n(&p->rows_applied, __ATOMIC_RELAXED)};
     pthread_mutex_lock(&p->lock_mu);
     s.state = p->run_state;
@@ -129,6 +131,8 @@ static char *render(wr_pipeline *p) {
     cJSON *src = cJSON_AddObjectToObject(o, "source");
     cJSON_AddStringToObject(src, "version", wr_source_version(p->source));
     cJSON_AddStringToObject(src, "identity", wr_source_identity(p->source));
+    cJSON_AddStringToObject(src, "address", wr_source_address(p->source));
+    if (wr_source_epoch(p->source)) add_u64(src, "epoch", wr_source_epoch(p->source));
     add_u64(src, "replaced_dates", ss.replaced_dates), add_u64(src, "events", ss.events), add_u64(src, "rows", ss.rows), add_u64(src, "bytes", ss.bytes), add_u64(src, "transactions", ss.transactions);
     if (ss.last_packet_us) cJSON_AddStringToObject(src, "last_packet", wr_iso_time(ss.last_packet_us, iso));
     if (ss.last_event_us) cJSON_AddStringToObject(src, "last_event", wr_iso_time(ss.last_event_us, iso));
@@ -153,6 +157,7 @@ static char *render(wr_pipeline *p) {
         cJSON_AddStringToObject(x, "message", why->msg);
         cJSON_AddStringToObject(x, "cure", why->cure);
     }
+    cJSON_AddItemToObject(src, "findings", cJSON_CreateRaw(p->findings_json ? p->findings_json : "[]"));
     cJSON_AddItemToObject(o, "decisions", cJSON_CreateRaw(p->decisions_json && *p->decisions_json ? p->decisions_json : "[]"));
     cJSON_AddItemToObject(o, "tables", cJSON_CreateRaw(p->tables_json ? p->tables_json : "[]"));
     pthread_mutex_unlock(&p->lock_mu);
@@ -164,7 +169,9 @@ static char *render(wr_pipeline *p) {
 
 /* Not durable on purpose: a reader trusts it only while the lock is held, and a crash frees the lock. */
 void wr_status_write(wr_pipeline *p) {
-    char *text = render(p);
+    pthread_mutex_lock(&p->open_lock);
+    char *text = p->source ? render(p) : NULL;
+    pthread_mutex_unlock(&p->open_lock);
     WR_AUTO char *path = wr_path_join(p->home, "status.json"), *tmp = wr_path_join(p->home, "status.json.tmp");
     FILE *f = text && path && tmp ? fopen(tmp, "we") : NULL;
     if (f) {
@@ -247,6 +254,18 @@ wr_code wr_status_read(const char *home, wr_status_file *ret, wr_err *err) {
     cJSON_Delete(o);
     s.json = (char *)WR_STEAL(b.p);
     *ret = s;
+    return WR_OK;
+}
+
+wr_code wr_status_followed(const wr_status_file *s, char **ret_identity, uint32_t *ret_epoch, wr_err *err) {
+    cJSON *o = s->json ? cJSON_Parse(s->json) : NULL;
+    const cJSON *src = cJSON_GetObjectItemCaseSensitive(o, "source"), *epoch = cJSON_GetObjectItemCaseSensitive(src, "epoch");
+    const char *id = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(src, "identity"));
+    char *copy = id ? wr_strdup(id) : NULL;
+    uint32_t n = cJSON_IsNumber(epoch) ? (uint32_t)epoch->valuedouble : 0;
+    cJSON_Delete(o);
+    if (!copy) return wr_fail(err, WR_E_NOTFOUND, WR_RETRY_SOON, "the status does not say which server is followed");
+    *ret_identity = copy, *ret_epoch = n;
     return WR_OK;
 }
 

@@ -123,7 +123,7 @@ static wr_code settle_epoch(wr_source *s, const wr_source_options *o, MYSQL *m, 
     const wr_source_known *k = o->known;
     s->epoch = k ? k->epoch : 0;
     if (!k || !strcmp(k->identity, s->identity)) return WR_OK;
-    wr_my_server sv = {.host = s->conn.host, .port = s->conn.port};
+    wr_my_server sv = {.host = s->conn.host, .port = s->conn.port, .weight = 1};
     int at;
     wr_code rc = wr_my_server_ask(m, &sv, err);
     if (rc == WR_OK) rc = wr_my_servers_choose(&(wr_my_servers){&sv, 1}, &(wr_my_choice){.known = k}, &at, err);
@@ -137,7 +137,7 @@ wr_code wr_source_look_elsewhere(const wr_source *s, const wr_source_options *o,
     wr_my_servers all = {0};
     int at = 0;
     WR_TRY(wr_my_servers_list(o, &all, err));
-    if (all.n == 1) {
+    if (wr_my_servers_only(&all, s)) {
         wr_my_servers_clear(&all);
         return *ret_better = false, WR_OK;
     }

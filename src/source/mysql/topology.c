@@ -93,6 +93,7 @@ static wr_code ask_role(MYSQL *m, wr_my_server *sv, wr_err *err) {
     bool channels, denied;
     WR_TRY(ask_flag(m, "read_only", &sv->read_only, err));
     WR_TRY(ask_replication(m, sv, &channels, &denied, err));
+    sv->threads_known = !denied;
     bool replica = denied ? sv->read_only : channels && (sv->io_running || sv->sql_running || sv->read_only);
     sv->role = replica ? WR_ROLE_REPLICA : WR_ROLE_PRIMARY;
     return WR_OK;
@@ -176,6 +177,8 @@ void wr_my_servers_ask(const wr_my_conn_options *conn, wr_my_servers *all) {
     }
 }
 
+bool wr_my_servers_only(const wr_my_servers *all, const wr_source *s) { return all->n == 1 && all->at[0].port == s->conn.port && !strcmp(all->at[0].host, s->conn.host); }
+
 /* ------------------------------------------------------------------ choosing */
 wr_code wr_my_server_errant(const wr_my_servers *all, const wr_my_server *sv, wr_buf *ret_names, wr_err *err) {
     const wr_my_server *primary = NULL;
@@ -240,7 +243,7 @@ static wr_code judge_history(const wr_my_server *sv, const wr_source_known *know
     if (rc != WR_OK) return *err = e, rc;
     const char *names = wr_buf_cstr(&missing);
     if (missing.n && !related && !same) judge(j, FOREIGN, "shares no transaction with what this pipeline has followed: it is of another cluster");
-    else if (missing.n && sv->role == WR_ROLE_REPLICA && (sv->sql_running || (!sv->io_running && sv->read_only)))
+    else if (missing.n && sv->role == WR_ROLE_REPLICA)
         judge(j, BEHIND, "is a replica that does not have yet, of what was captured: %.200s", names ? names : "?");
     else if (missing.n) judge(j, LACKS, "does not have, of what was captured: %.200s", names ? names : "?");
     else if (!same && !reaches_back(sv, known->gtid_set)) judge(j, UNFIT, "has purged transactions that come behind what was captured");
@@ -256,6 +259,7 @@ static wr_code judge_server(const wr_my_servers *all, const wr_my_server *sv, co
     if (known && known->only && !is_known(sv, known)) return judge(j, NOT_HERE, "is not the one that the sync follows"), WR_OK;
     if (!sv->binlog) return all->n > 1 ? judge(j, UNFIT, "writes no binlog") : (void)0, WR_OK; /* alone: the preflight words it better */
     if (all->n > 1 && sv->role == WR_ROLE_REPLICA && !sv->log_updates) return judge(j, UNFIT, "is a replica with log_slave_updates off"), WR_OK;
+    if (sv->weight == 0 && !(known && known->only)) return judge(j, UNFIT, "has weight 0: the topology service wants nothing from it"), WR_OK;
     if (sv->filters && !is_known(sv, known) && (known || all->n > 1)) return judge(j, UNFIT, "has filters, and its binlog may lack changes: %.200s", sv->filters), WR_OK;
     if (known && !known->only) WR_TRY(judge_history(sv, known, all->n == 1, j, err));
     if (j->v != FITS || (known && known->only)) return WR_OK;
@@ -264,7 +268,7 @@ static wr_code judge_server(const wr_my_servers *all, const wr_my_server *sv, co
     return WR_OK;
 }
 
-static bool stands_still(const wr_my_server *sv) { return sv->role == WR_ROLE_REPLICA && !(sv->io_running && sv->sql_running) && (sv->io_running || sv->sql_running || !sv->read_only); }
+static bool stands_still(const wr_my_server *sv) { return sv->role == WR_ROLE_REPLICA && sv->threads_known && !(sv->io_running && sv->sql_running); }
 
 /* More is better. */
 static int64_t score(const wr_my_server *sv, wr_prefer prefer, const char *zone) {
@@ -273,31 +277,29 @@ static int64_t score(const wr_my_server *sv, wr_prefer prefer, const char *zone)
     if (stands_still(sv)) s -= 1000000000000;
     if ((prefer == WR_PREFER_REPLICA && role == WR_ROLE_REPLICA) || (prefer == WR_PREFER_PRIMARY && role == WR_ROLE_PRIMARY)) s += 100000000000;
     if (zone && sv->zone && !strcmp(zone, sv->zone)) s += 10000000000;
-    int weight = sv->weight < 0 ? 0 : sv->weight > 1000 ? 1000 : sv->weight;
-    s += (int64_t)weight * 1000000;
+    s += (int64_t)sv->weight * 1000000;
     if (sv->role == WR_ROLE_REPLICA && sv->lag_s > 30) s -= (sv->lag_s > 100000 ? 100000 : sv->lag_s) * 10;
     return s;
 }
 
-/* A primary that has been replaced and came back: another one has all it has, and more. */
-static bool superseded(const wr_my_servers *all, const judged *j, const wr_my_server *sv) {
+/* A primary that has been replaced, and answers (again): the other one, which has all it has, and more. NULL = none. */
+static const wr_my_server *successor(const wr_my_servers *all, const judged *j, const wr_my_server *sv) {
     WR_AUTO_BUF wr_buf missing = WR_BUF_INIT;
     bool related;
     wr_err e = WR_ERR_INIT;
-    if (sv->role != WR_ROLE_PRIMARY || !sv->gtid) return false;
+    if (!sv->answers || sv->role != WR_ROLE_PRIMARY || !sv->gtid) return NULL;
     for (int i = 0; i < all->n; i++) {
         const wr_my_server *o = &all->at[i];
         if (o == sv || j[i].v != FITS || o->role != WR_ROLE_PRIMARY || !o->gtid || o->flavor != sv->flavor || !strcmp(o->identity, sv->identity)) continue;
         if (wr_gtid_missing(sv->flavor, o->executed, sv->executed, &missing, &related, &e) != WR_OK || missing.n) continue;
-        if (wr_gtid_missing(sv->flavor, sv->executed, o->executed, &missing, &related, &e) == WR_OK && missing.n) return true;
+        if (wr_gtid_missing(sv->flavor, sv->executed, o->executed, &missing, &related, &e) == WR_OK && missing.n) return o;
     }
-    return false;
+    return NULL;
 }
 
 /* Moving costs: loads under way begin again. So it takes a reason. */
 static bool may_stay(const wr_my_servers *all, const judged *j, int at, const wr_my_choice *c) {
     const wr_my_server *sv = &all->at[at];
-    if (superseded(all, j, sv)) return false;
     bool to_primary = c->prefer == WR_PREFER_PRIMARY && sv->role == WR_ROLE_REPLICA, to_replica = c->starting && c->prefer == WR_PREFER_REPLICA && sv->role == WR_ROLE_PRIMARY;
     for (int i = 0; i < all->n; i++) {
         const wr_my_server *o = &all->at[i];
@@ -328,7 +330,8 @@ static wr_code none_fits(const wr_my_servers *all, const judged *j, const wr_sou
         return wr_err_cure(err, "point source.url at the right server, or give the new server a pipeline with a home of its own");
     }
     if (count[FOREIGN] || count[NO_PLACE] || (count[UNFIT] && !count[DOWN])) {
-        wr_fail(err, WR_E_CONFLICT, WR_RETRY_NO, "none of the servers can go on from what was captured; nothing was read: %.900s", why);
+        wr_retry retry = count[DOWN] ? WR_RETRY_SOON : WR_RETRY_NO; /* the right one may be among those that do not answer now */
+        wr_fail(err, WR_E_CONFLICT, retry, "none of the servers can go on from what was captured; nothing was read: %.900s", why);
         return wr_err_cure(err, "bring the server back that was followed%s%s, or give the pipeline a new home to load every table again (docs/operate/failover.md)", known ? ": " : "", known ? known->identity : "");
     }
     wr_fail(err, WR_E_NET, WR_RETRY_SOON, "no server can be used: %.900s", why);
@@ -341,54 +344,15 @@ wr_code wr_my_servers_choose(const wr_my_servers *all, const wr_my_choice *c, in
     int best = -1;
     for (int i = 0; i < all->n; i++) {
         WR_TRY(judge_server(all, &all->at[i], c, &j[i], err));
+    }
+    for (int i = 0; i < all->n; i++) {
+        const wr_my_server *now = j[i].v == FITS && !(c->known && c->known->only) ? successor(all, j, &all->at[i]) : NULL;
+        if (now) judge(&j[i], UNFIT, "has been replaced by %s:%d", now->host, now->port);
         if (j[i].v == FITS && (best < 0 || score(&all->at[i], c->prefer, c->zone) > score(&all->at[best], c->prefer, c->zone))) best = i;
     }
     for (int i = 0; i < all->n; i++)
         if (j[i].v == FITS && is_known(&all->at[i], c->known) && may_stay(all, j, i, c)) best = i;
     if (best < 0) return none_fits(all, j, c->known, err);
     *ret_index = best;
-    return WR_OK;
-}
-
-/* ------------------------------------------------------------------ addresses */
-static wr_code add_server(wr_my_servers *all, const char *host, size_t n, int port, wr_err *err) {
-    for (int i = 0; i < all->n; i++)
-        if (strlen(all->at[i].host) == n && !memcmp(all->at[i].host, host, n) && all->at[i].port == port) return WR_OK;
-    wr_my_server *at = wr_realloc(all->at, ((size_t)all->n + 1) * sizeof *at);
-    if (!at) return wr_nomem(err, "servers", sizeof *at);
-    all->at = at;
-    at[all->n] = (wr_my_server){.host = wr_strndup(host, n), .port = port, .lag_s = -1};
-    return at[all->n].host ? (all->n++, WR_OK) : wr_nomem(err, "servers", n);
-}
-
-/* "db1", "db1:3307", "[::1]:3307" */
-static wr_code add_address(wr_my_servers *all, const char *text, int usual_port, wr_err *err) {
-    const char *end = text + strlen(text), *colon = *text == '[' ? strstr(text, "]:") : strrchr(text, ':');
-    int port = usual_port;
-    if (*text == '[') {
-        end = strchr(text++, ']');
-        if (colon) colon++;
-    } else if (colon && strchr(text, ':') != colon) colon = NULL; /* a bare IPv6 address */
-    else if (colon) end = colon;
-    if (colon) {
-        char *tail;
-        long v = strtol(colon + 1, &tail, 10);
-        port = *tail || tail == colon + 1 || v < 1 || v > 65535 ? 0 : (int)v;
-    }
-    if (!end || end == text || !port) {
-        wr_fail(err, WR_E_CONFIG, WR_RETRY_NO, "source.hosts: '%.200s' is no address", text);
-        return wr_err_cure(err, "host, host:port or [IPv6 address]:port");
-    }
-    return add_server(all, text, (size_t)(end - text), port, err);
-}
-
-wr_code wr_my_servers_list(const wr_source_options *o, wr_my_servers *ret, wr_err *err) {
-    wr_my_servers all = {0};
-    int port = o->port ? o->port : 3306;
-    const char *host = o->host ? o->host : "127.0.0.1";
-    wr_code rc = add_server(&all, host, strlen(host), port, err);
-    for (int i = 0; rc == WR_OK && i < o->nhosts; i++) rc = add_address(&all, o->hosts[i], port, err);
-    if (rc != WR_OK) return wr_my_servers_clear(&all), rc;
-    *ret = all;
     return WR_OK;
 }

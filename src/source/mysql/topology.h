@@ -12,7 +12,7 @@ typedef enum wr_role { WR_ROLE_UNKNOWN = 0, WR_ROLE_PRIMARY, WR_ROLE_REPLICA } w
 typedef struct wr_my_server {
     char *host; int port;
     char *zone;              /* of the topology service, or NULL */
-    int weight;              /* of the topology service; more is better */
+    int weight;              /* 0 to 1000, of the topology service; more is better, 0 = not to be used */
     wr_role told;            /* by the topology service */
     bool answers;            /* everything below is known */
     wr_err why;              /* when not */
@@ -22,18 +22,21 @@ typedef struct wr_my_server {
     char *purged;            /* what is in no binlog file any more (MariaDB: the state in front of the first file); NULL = not known */
     bool gtid, binlog, log_updates, read_only;
     wr_role role;
-    bool io_running, sql_running; /* a replica's threads; both false when the account may not ask */
+    bool threads_known;      /* the account may ask for */
+    bool io_running, sql_running; /* a replica's threads */
     int64_t lag_s;           /* -1 = not known */
     char *filters;           /* what keeps changes out of its binlog, of which its GTIDs say nothing; NULL = none */
-    char *oldest; int64_t oldest_s; /* first binlog file; when it began, seconds since 1970, 0 = not known */
+    char *oldest;            /* first binlog file */
 } wr_my_server;
 
 typedef struct wr_my_servers { wr_my_server *at; int n; } wr_my_servers;
 void wr_my_servers_clear(wr_my_servers *all);
 void wr_my_server_forget(wr_my_server *sv); /* all that it said */
 
-/* The addresses of the configuration, or those that source.topology names right now. */
+/* The addresses that source.topology names right now, or those of the configuration. In topology_ask.c. */
 wr_code wr_my_servers_list(const wr_source_options *o, wr_my_servers *ret, wr_err *err);
+/* Nobody but the one that s is. */
+bool wr_my_servers_only(const wr_my_servers *all, const wr_source *s);
 /* Asks each, on a connection of its own with short time-outs. A server that does not answer is no error. */
 void wr_my_servers_ask(const wr_my_conn_options *conn, wr_my_servers *all);
 /* What one connection's server says of itself. */

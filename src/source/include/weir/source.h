@@ -33,6 +33,8 @@ typedef struct wr_source_options { /* strings are borrowed during open only */
     const char *host, *user, *password; /* password never appears in messages */
     int port;
     const char *const *hosts; int nhosts; /* more servers of the cluster, "host" or "host:port"; account and TLS are the same everywhere */
+    const char *const *topology_command; int ntopology_command; /* or a service that names them: a command and its arguments, */
+    const char *topology_url;          /* or an address that is read; asked at every choice. docs/operate/failover.md has its answer */
     wr_prefer prefer;                  /* among several */
     const char *zone;                  /* where this process is; NULL = no matter */
     const wr_source_known *known;      /* NULL: nothing yet, every server will do */
@@ -48,6 +50,9 @@ typedef struct wr_source_options { /* strings are borrowed during open only */
     int max_threads_running, max_replica_lag_s; /* wr_source_wait_until_calm; 0 = no limit */
     const char *spool_dir;             /* for prepared XA transactions; created when needed */
 } wr_source_options;
+
+/* More than one address: there may be another server to go on at. */
+static inline bool wr_source_is_several(const wr_source_options *o) { return o->nhosts > 0 || o->ntopology_command > 0 || o->topology_url; }
 
 typedef enum wr_flavor { WR_MARIADB = 1, WR_MYSQL = 2 } wr_flavor;
 
@@ -82,6 +87,17 @@ typedef struct wr_check_sink {
     wr_code (*table)(void *ctx, const wr_ddl *ddl, wr_err *err);
 } wr_check_sink;
 wr_code wr_source_check(wr_source *s, const wr_check_sink *sink, wr_err *err);
+
+/* The same kind of findings while a pipeline runs: whether the server is still the one that is believed, its replication and the other servers, how long binlog files are kept. */
+typedef struct wr_inspection {
+    void *ctx;
+    const wr_pos *captured;            /* the end of what is captured */
+    int64_t behind_us;                 /* how old the newest captured change is while there are newer ones, else 0 */
+    void (*finding)(void *ctx, const wr_finding *f);
+    wr_code (*table)(void *ctx, const char *db, const char *name, wr_err *err); /* each table there that the patterns name; helpers of online schema changes left out. NULL = not wanted */
+} wr_inspection;
+/* *ret_better: it should go on at another server, as in wr_source_look_elsewhere. opts: those of wr_source_open. @thread any */
+wr_code wr_source_inspect(const wr_source *s, const wr_source_options *opts, const wr_inspection *in, bool *ret_better, wr_err *err);
 
 /* ------------------------------------------------------------------ positions */
 /* The end of the binlog now: everything committed before the call is at or before it. */
