@@ -377,7 +377,7 @@ static void take_over(wr_ledger *l, epoch *const *list, const unsigned *d, size_
         settled += d[i] & DUE_SETTLE ? 1 : 0;
     }
     for (size_t i = 0; i < settled; i++) epoch_free(l->epochs[i]);
-    memmove(l->epochs, l->epochs + settled, (l->n - settled) * sizeof *l->epochs);
+    if (settled) memmove(l->epochs, l->epochs + settled, (l->n - settled) * sizeof *l->epochs);
     l->n -= settled;
 }
 
