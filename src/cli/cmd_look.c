@@ -17,6 +17,7 @@
 
 /* ------------------------------------------------------------------ wait */
 #define POLL_MS 50
+#define WAIT_MOVED (-1)
 #define GRACE_US 3000000 /* a sync that is just being started may not hold the lock yet */
 
 static int not_running(const wr_pipeline_options *o, const wr_status_file *s) {
@@ -32,9 +33,17 @@ static int not_running(const wr_pipeline_options *o, const wr_status_file *s) {
     return EXIT_FAILED;
 }
 
+/* The sync is not, or not any more, at the server that `s` is: positions of one say nothing about the other. */
+static bool follows_another(const wr_status_file *st, const wr_source *s) {
+    WR_AUTO char *identity = NULL;
+    uint32_t epoch;
+    wr_err e = WR_ERR_INIT;
+    return wr_status_followed(st, &identity, &epoch, &e) == WR_OK && (epoch != wr_source_epoch(s) || strcmp(identity, wr_source_identity(s)) != 0);
+}
+
 /* Which process wrote the status is what tells a restarted sync from a finished one, so "not running" must be seen for a while. */
-static int wait_for(const wr_pipeline_options *o, const wr_pos *target, double timeout_s) {
-    int64_t began = wr_mono_us(), absent_since = 0;
+static int wait_for(const wr_pipeline_options *o, const wr_source *src, const wr_pos *target, int64_t began, double timeout_s) {
+    int64_t absent_since = 0;
     for (;;) {
         wr_status_file s = {0};
         wr_err e = WR_ERR_INIT;
@@ -45,7 +54,9 @@ static int wait_for(const wr_pipeline_options *o, const wr_pos *target, double t
         else if (!absent_since) absent_since = now;
         bool visible = rc == WR_OK && s.committed.file[0] && !s.busy_tables && wr_pos_cmp(&s.committed, target) >= 0;
         bool failed = rc == WR_OK && !s.running && !strcmp(s.state, "failed");
-        if (running && visible && strcmp(s.state, "starting")) return wr_status_clear(&s), EXIT_FINE;
+        bool started = running && strcmp(s.state, "starting");
+        if (started && follows_another(&s, src)) return wr_status_clear(&s), WAIT_MOVED;
+        if (started && visible) return wr_status_clear(&s), EXIT_FINE;
         if (!running && (failed ? now - absent_since > 300000 : now - absent_since > GRACE_US)) {
             int ret = not_running(o, rc == WR_OK ? &s : NULL);
             return wr_status_clear(&s), ret;
@@ -66,9 +77,35 @@ static int wait_for(const wr_pipeline_options *o, const wr_pos *target, double t
 /* What the lake had before the source was asked cannot be behind its end: then the source's numbers began anew, and where the lake is says nothing about now. */
 static wr_code check_order(const wr_status_file *before, const wr_pos *now, wr_err *err) {
     char a[512], b[512];
-    if (!before->running || !strcmp(before->state, "starting") || !before->committed.file[0] || wr_pos_cmp(&before->committed, now) <= 0) return WR_OK;
+    if (!before->running || !strcmp(before->state, "starting") || !before->committed.file[0] || before->committed.epoch != now->epoch || wr_pos_cmp(&before->committed, now) <= 0) return WR_OK;
     wr_fail(err, WR_E_GAP, WR_RETRY_NO, "the source's history changed: it is at %.300s now, and the lake has what was committed up to %.300s", wr_pos_print(now, a), wr_pos_print(&before->committed, b));
     return wr_err_cure(err, "weir resume -c FILE tells what is missing and the ways on");
+}
+
+/* At the server that the sync follows, when one runs. WAIT_MOVED: it goes on at another, or is about to. */
+static int wait_once(const wr_pipeline_options *o, int64_t began, double timeout_s) {
+    wr_status_file st = {0};
+    wr_err err = WR_ERR_INIT, ignored = WR_ERR_INIT;
+    WR_AUTO char *identity = NULL;
+    wr_source_known known = {.only = true};
+    wr_source_options so = o->source;
+    wr_pos target = {0};
+    wr_source *s;
+    bool running = wr_status_read(o->home, &st, &ignored) == WR_OK && st.running && strcmp(st.state, "starting");
+    if (running && wr_status_followed(&st, &identity, &known.epoch, &ignored) == WR_OK) known.identity = identity, so.known = &known;
+    bool late = timeout_s >= 0 && (double)(wr_mono_us() - began) > timeout_s * 1e6;
+    if (wr_source_open(&so, &s, &err) != WR_OK) {
+        if (so.known && wr_source_is_several(&o->source) && err.retry == WR_RETRY_SOON && !late && wr_status_running(o->home)) return wr_status_clear(&st), WAIT_MOVED; /* the sync notices as well */
+        return wr_status_clear(&st), wr_cli_fail(&err), late ? EXIT_TIMEOUT : EXIT_FAILED;
+    }
+    int rc = EXIT_FAILED;
+    if (wr_source_current(s, &o->source, &target, &err) == WR_OK && check_order(&st, &target, &err) == WR_OK) rc = wait_for(o, s, &target, began, timeout_s);
+    else if (so.known && wr_source_is_several(&o->source) && err.retry == WR_RETRY_SOON && !late) rc = WAIT_MOVED;
+    else wr_cli_fail(&err);
+    wr_status_clear(&st);
+    wr_source_close(s);
+    wr_pos_clear(&target);
+    return rc;
 }
 
 int wr_cmd_wait(const wr_args *a) {
@@ -76,19 +113,9 @@ int wr_cmd_wait(const wr_args *a) {
     wr_config *c;
     if (wr_config_load(a->config, WR_NEED_SOURCE, &c, &err) != WR_OK) return wr_cli_fail(&err);
     const wr_pipeline_options *o = wr_config_options(c);
-    wr_source *s;
-    wr_status_file before = {0};
-    wr_pos target = {0};
-    int rc = EXIT_FAILED;
-    if (wr_status_read(o->home, &before, &err) != WR_OK) wr_err_clear(&err);
-    if (wr_source_open(&o->source, &s, &err) != WR_OK) wr_cli_fail(&err);
-    else {
-        if (wr_source_now(s, &target, &err) != WR_OK || check_order(&before, &target, &err) != WR_OK) wr_cli_fail(&err);
-        else rc = wait_for(o, &target, a->timeout_s);
-        wr_source_close(s);
-    }
-    wr_status_clear(&before);
-    wr_pos_clear(&target);
+    int64_t began = wr_mono_us();
+    int rc;
+    while ((rc = wait_once(o, began, a->timeout_s)) == WAIT_MOVED) nanosleep(&(struct timespec){0, POLL_MS * 1000000l}, NULL);
     wr_config_free(c);
     return rc;
 }
@@ -149,7 +176,8 @@ static void print_status(const cJSON *o, const wr_status_file *s) {
     const cJSON *q = cJSON_GetObjectItemCaseSensitive(o, "queue"), *e = cJSON_GetObjectItemCaseSensitive(o, "error"), *t;
     char b[32];
     printf("%-12s %s, %s%s\n", "pipeline", text(o, "pipeline"), s->state, s->running ? "" : " (not running)");
-    printf("%-12s %s\n", "source", text(cJSON_GetObjectItemCaseSensitive(o, "source"), "version"));
+    const cJSON *from = cJSON_GetObjectItemCaseSensitive(o, "source");
+    printf("%-12s %s at %s\n", "source", text(from, "version"), text(from, "address"));
     print_place("captured", cJSON_GetObjectItemCaseSensitive(o, "captured"));
     print_place("committed", cJSON_GetObjectItemCaseSensitive(o, "committed"));
     printf("%-12s %s, offsets %.0f to %.0f, %.0f committed\n", "queue", wr_cli_bytes(number(q, "bytes"), b), number(q, "first_offset"), number(q, "last_offset"), number(q, "committed_offset"));
@@ -159,6 +187,7 @@ static void print_status(const cJSON *o, const wr_status_file *s) {
     if (number(o, "dead_letters") > 0) printf("%-12s %.0f rows refused by rules: see _weir.dead_letter\n", "dead letters", number(o, "dead_letters"));
     const cJSON *src = cJSON_GetObjectItemCaseSensitive(o, "source"), *list = cJSON_GetObjectItemCaseSensitive(o, "decisions");
     if (number(src, "replaced_dates") > 0) printf("%-12s %.0f zero or partial dates since the start, replaced as types.zero_date says\n", "dates", number(src, "replaced_dates"));
+    cJSON_ArrayForEach(t, cJSON_GetObjectItemCaseSensitive(src, "findings")) printf("%-12s %s: %s\n%-12s   way out: %s\n", "warning", text(t, "what"), text(t, "consequence"), "", text(t, "cure"));
     int i = 0, n = cJSON_GetArraySize(list);
     cJSON_ArrayForEach(t, list) {
         if (i++ < n - SHOWN_DECISIONS) continue;

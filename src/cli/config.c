@@ -33,6 +33,10 @@ struct wr_config {
     uint64_t tls, zero_date, time_as, on_drop, type_change, rowless, visible, rows_per_second, parallel, catalog, format_version, commit_profile, commit_every, commit_bytes, server_id, max_threads_running, max_replica_lag, max_packet, queue_bytes, recovery, stalled, silent, lag_warning, lag_critical, disk_warning, disk_critical, restarts, restarts_within, path_style, cache_bytes, s3_timeout, rest_timeout;
     char **capture; int ncapture;
     char **exclude; int nexclude;
+    char **hosts; int nhosts;
+    char **topology; int ntopology;
+    char *zone, *topology_url;
+    uint64_t prefer, inspect;
     wr_merge_rule *merge; int nmerge;
     wr_rule *rules; int nrules;
     wr_layout_rule *layout; int nlayout;
@@ -66,6 +70,12 @@ static const key keys[] = {
     {"name", T_TEXT, AT(name), NULL, "the pipeline's name"},
     {"home", T_TEXT, AT(home), NULL, "folder of state.db, queue/, catalog.db, warehouse/"},
     {"source.url", T_TEXT, AT(url), NULL, "mysql://user@host:port, without a password"},
+    {"source.hosts", T_LIST, AT(hosts), NULL, "more servers of the cluster, host or host:port"},
+    {"source.topology.command", T_LIST, AT(topology), NULL, "command and arguments that print the servers as JSON"},
+    {"source.topology.url", T_TEXT, AT(topology_url), NULL, "address where the same is read"},
+    {"source.prefer", T_ENUM, AT(prefer), "replica|primary|any", "at which of several servers to capture"},
+    {"source.zone", T_TEXT, AT(zone), NULL, "where this process runs: servers there come first"},
+    {"source.inspect", T_DURATION, AT(inspect), NULL, "time between inspections of the servers"},
     SECRET("source.password", password, "the password"),
     {"source.tls", T_ENUM, AT(tls), "auto|disabled|preferred|required|verify", "transport security; auto verifies servers on other machines"},
     {"source.tls_ca", T_TEXT, AT(tls_ca), NULL, "PEM file of the authorities to trust"},
@@ -535,6 +545,8 @@ static wr_code unknown(reader *r, const yaml_node_t *n, const char *path) {
 static wr_code take(reader *r, yaml_node_t *n, const key *k) {
     void *at = (char *)r->c + k->at;
     if (k->type == T_LIST && k->at == AT(compare_tables)) return list_of(r, n, k->path, &r->c->compare_tables, &r->c->ncompare_tables);
+    if (k->type == T_LIST && k->at == AT(hosts)) return list_of(r, n, k->path, &r->c->hosts, &r->c->nhosts);
+    if (k->type == T_LIST && k->at == AT(topology)) return list_of(r, n, k->path, &r->c->topology, &r->c->ntopology);
     if (k->type == T_LIST) return k->at == AT(capture) ? list_of(r, n, k->path, &r->c->capture, &r->c->ncapture) : list_of(r, n, k->path, &r->c->exclude, &r->c->nexclude);
     if (k->type == T_MERGE) return merge_of(r, n);
     if (k->type == T_RULES) return rules_of(r, n);
@@ -814,6 +826,7 @@ static wr_code assemble(wr_config *c, wr_err *err) {
         WR_TRY(check_secret(c, secrets[i].x, secrets[i].name, err));
         WR_TRY(absolute(c, &secrets[i].x->file, err));
     }
+    if (c->topology && c->topology_url) return wr_fail(err, WR_E_CONFIG, WR_RETRY_NO, "%s: source.topology: only one of command and url may be given", c->path);
     WR_TRY(parse_url(c, err));
     WR_TRY(absolute(c, &c->home, err));
     if (!(c->budget = wr_path_join(c->home, "budget"))) return wr_nomem(err, "path", 256);
@@ -826,9 +839,9 @@ static wr_code assemble(wr_config *c, wr_err *err) {
     if (!c->commit_bytes) c->commit_bytes = profiles[c->commit_profile].bytes;
     c->o = (wr_pipeline_options){
         .name = c->name, .home = c->home, .merge = c->merge, .nmerge = c->nmerge, .transform = {.rules = c->rules, .nrules = c->nrules}, .on_drop = (wr_on_drop)c->on_drop, .visible_early = c->visible == 1, .on_type = (wr_on_type)c->type_change, .on_rowless = (wr_on_rowless)c->rowless,
-        .snapshot_parallel = (int)c->parallel, .layout = c->layout, .nlayout = c->nlayout, .warehouse = c->warehouse, .format_version = (int)c->format_version, .commit_every_us = (int64_t)c->commit_every,
+        .snapshot_parallel = (int)c->parallel, .layout = c->layout, .nlayout = c->nlayout, .warehouse = c->warehouse, .format_version = (int)c->format_version, .commit_every_us = (int64_t)c->commit_every, .inspect_every_us = (int64_t)c->inspect,
         .commit_bytes = c->commit_bytes, .cache_bytes = c->cache_bytes, .queue = {.max_bytes = c->queue_bytes},
-        .source = {.host = c->host, .user = c->user, .port = c->port, .tls = (wr_tls)c->tls, .tls_ca = c->tls_ca, .capture = (const char *const *)c->capture, .ncapture = c->ncapture,
+        .source = {.host = c->host, .user = c->user, .port = c->port, .hosts = (const char *const *)c->hosts, .nhosts = c->nhosts, .topology_command = (const char *const *)c->topology, .ntopology_command = c->ntopology, .topology_url = c->topology_url, .prefer = (wr_prefer)c->prefer, .zone = c->zone, .tls = (wr_tls)c->tls, .tls_ca = c->tls_ca, .capture = (const char *const *)c->capture, .ncapture = c->ncapture,
                    .exclude = (const char *const *)c->exclude, .nexclude = c->nexclude, .zero_date = (wr_zero_date)c->zero_date, .time_as = (wr_time_as)c->time_as,
                    .server_id = (uint32_t)c->server_id, .packet_max = (size_t)c->max_packet, .pipeline_name = c->name, .snapshot_rows_per_second = c->rows_per_second, .max_readers = (int)c->max_readers, .budget_path = c->budget, .max_threads_running = (int)c->max_threads_running, .max_replica_lag_s = (int)((c->max_replica_lag + 999999) / 1000000)},
     };
@@ -913,6 +926,8 @@ void wr_config_free(wr_config *c) {
     free_list(c->capture, c->ncapture);
     free_list(c->exclude, c->nexclude);
     free_list(c->compare_tables, c->ncompare_tables);
+    free_list(c->hosts, c->nhosts), free_list(c->topology, c->ntopology);
+    wr_free(c->zone), wr_free(c->topology_url);
     for (int i = 0; i < c->nmerge; i++) wr_free((char *)c->merge[i].from), wr_free((char *)c->merge[i].to);
     wr_free(c->merge);
     for (int i = 0; i < c->nrules; i++) {

@@ -243,7 +243,7 @@ static wr_code read_table(wr_lake_view *v, const wr_ice_table *ice, const char *
     return judge_files(ice, &files, t->schema, h, err);
 }
 
-/* "binlog.000012:4711 gtid ..." as a commit wrote it (wr_pos_print). */
+/* "binlog.000012:4711 epoch 1 gtid ..." as a commit wrote it (wr_pos_print). */
 static bool parse_place(const char *text, wr_pos *ret) {
     const char *end = text ? strchr(text, ' ') : NULL, *colon = NULL;
     if (text && !end) end = text + strlen(text);
@@ -252,6 +252,7 @@ static bool parse_place(const char *text, wr_pos *ret) {
     if (!colon || colon == text || colon - text >= WR_POS_FILE_MAX) return false;
     *ret = (wr_pos){.offset = strtoull(colon + 1, NULL, 10)};
     memcpy(ret->file, text, (size_t)(colon - text));
+    if (!strncmp(end, " epoch ", 7)) ret->epoch = (uint32_t)strtoul(end + 7, NULL, 10);
     return true;
 }
 

@@ -358,6 +358,7 @@ wr_code wr_load_begin(wr_pipeline *p, target *t, const wr_schema *schema, phase 
         WR_TRY(wr_shape_forget_refused(p, t->members[i], err));
     }
     t->phase = to;
+    t->epoch = wr_source_epoch(p->source);
     t->load_committed_us = 0;
     wr_pos_clear(&t->from);
     if (to == PHASE_LOAD) {
@@ -733,6 +734,8 @@ static wr_code restore_target(wr_pipeline *p, target *t, wr_err *err) {
     const char *info = wr_table_load_info(t->table);
     t->phase = PHASE_STREAM;
     if (info) WR_TRY(wr_load_parse(t, info, err));
+    /* Rows read from another server may be of transactions that this one never had, and the position up to which they are to be replayed is not one of this server. */
+    if (info && t->epoch != wr_source_epoch(p->source)) t->reread = true;
     if (t->phase == PHASE_LOAD) p->load_wanted = true;
     for (int i = 0; i < t->nmembers; i++) t->reread |= t->members[i]->rules_changed || (t->phase == PHASE_LOAD && t->members[i]->load_refused);
     char key[32];

@@ -9,6 +9,8 @@
 #include "weir/base/mem.h"
 
 #define PROBE_US 2000000 /* after that much silence from a position, the server can go on from it */
+/* Failed attempts before other servers are asked, and before it is final that none of them will do: some 1.5 and 12 seconds. A server that is just restarted is back by then. */
+enum { LOOK_AFTER = 3, GIVE_UP_AFTER = 6 };
 
 /* Everything here: @thread capture */
 
@@ -226,12 +228,32 @@ static bool pause_ms(wr_pipeline *p, int ms) {
     return p->stop;
 }
 
+/* An attempt to go on has failed. Whether that is the end here because another server of the source is to be gone on with, or because none can be: then *err says why. */
+static bool looks_elsewhere(wr_pipeline *p, const wr_pos *last, int failures, wr_err *err) {
+    bool soon = err->retry == WR_RETRY_SOON, better = false;
+    if (!wr_source_is_several(&p->o.source) || (soon ? failures < LOOK_AFTER : err->code != WR_E_SERVER && err->code != WR_E_GAP)) return false;
+    wr_err e = WR_ERR_INIT;
+    wr_code rc = wr_source_look_elsewhere(p->source, &p->o.source, last->gtid_set, !soon, &better, &e);
+    if (rc == WR_OK && better) {
+        wr_log(WR_LOG_WARN, "capture: %s; going on at another server", err->msg);
+        wr_pipeline_move(p);
+        wr_err_clear(err);
+        return true;
+    }
+    if (rc == WR_OK || !soon) return false;
+    bool hopeless = e.retry == WR_RETRY_NO && failures >= GIVE_UP_AFTER;
+    *err = e;
+    if (!hopeless) err->retry = WR_RETRY_SOON;
+    return hopeless;
+}
+
 static void *capture_main(void *arg) {
     wr_pipeline *p = arg;
     const wr_stream_sink sink = {.ctx = p, .change = on_change, .ddl = on_ddl, .commit = on_commit, .abort = on_abort,
                                  .binlog = on_binlog, .stopping = stopping, .stale = on_stale};
     wr_err err = WR_ERR_INIT;
-    int delay = 200;
+    int delay = 200, failures = 0;
+    uint64_t last_before = 0;
     for (;;) {
         wr_beat(p, BEAT_CAPTURE);
         wr_pos from = {0};
@@ -250,7 +272,13 @@ static void *capture_main(void *arg) {
             wr_err_clear(&err);
             break;
         }
-        if (err.retry == WR_RETRY_NO || rc == WR_E_CANCELLED) break;
+        bool final = err.retry == WR_RETRY_NO || rc == WR_E_CANCELLED;
+        failures = last != last_before || wr_mono_us() - began > 30000000 ? 1 : failures + 1;
+        last_before = last;
+        if (wr_queue_last(p->queue, &last, &from, &drop) == WR_OK && looks_elsewhere(p, &from, failures, &err)) final = true;
+        wr_pos_clear(&from);
+        wr_err_clear(&drop);
+        if (final) break;
         /* whatever the failed attempt taught the source's catalogue is taken back: the state knows what the queue knows */
         rc = wr_queue_last(p->queue, &last, &from, &drop);
         wr_pos_clear(&from);

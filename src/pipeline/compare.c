@@ -312,6 +312,7 @@ static wr_code bind_tables(round *r, wr_err *err) {
 /* ------------------------------------------------------------------ one round */
 /* A position of the source that is not before the lake's: a transaction that the lake has may be about to become visible. */
 static wr_code begin_behind_lake(round *r, const wr_pos *lake, wr_err *err) {
+    if (lake->epoch != wr_source_epoch(r->source)) return wr_fail(err, WR_E_SERVER, WR_RETRY_SOON, "the sync has gone on at another server, and has not committed anything from there yet");
     for (int i = 0; i < BEGIN_TRIES; i++) {
         WR_TRY(wr_source_begin(r->source, 1, &r->begin, err));
         if (wr_pos_cmp(&r->begin, lake) >= 0) return WR_OK;
@@ -504,12 +505,15 @@ static wr_code rounds(round *r, wr_err *err) {
     }
 }
 
-static wr_code check_identity(const round *r, wr_err *err) {
-    WR_AUTO char *known = NULL;
-    const char *now = wr_source_identity(r->source);
-    WR_TRY(wr_state_get(r->state, "source.identity", &known, err));
-    if (!known || !strcmp(known, now)) return WR_OK;
-    return wr_fail(err, WR_E_CONFLICT, WR_RETRY_NO, "the server at %s:%d is not the one this pipeline follows: that was %s, this is %s", r->o->source.host, r->o->source.port, known, now);
+/* The server that the sync follows, and no other: what the lake holds is what that one had at a position of its own. */
+static wr_code open_source(round *r, wr_source_options *so, wr_err *err) {
+    wr_followed f;
+    wr_code rc = wr_followed_read(r->state, &f, err);
+    f.known.only = true;
+    so->known = f.identity ? &f.known : NULL;
+    if (rc == WR_OK) rc = wr_source_open(so, &r->source, err);
+    wr_followed_clear(&f);
+    return rc;
 }
 
 static wr_code note_id(void *ctx, const wr_ddl *d, wr_err *err) {
@@ -531,8 +535,7 @@ static wr_code open_all(round *r, const char *replica, const char *xa, wr_err *e
     WR_TRY(wr_routes_new(r->o->merge, r->o->nmerge, &r->routes, err));
     WR_TRY(wr_state_open(state, &r->state, err));
     WR_TRY(wr_state_schema_load(r->state, INT64_MAX, note_id, r, err));
-    WR_TRY(wr_source_open(&so, &r->source, err));
-    WR_TRY(check_identity(r, err));
+    WR_TRY(open_source(r, &so, err));
     if (r->what->hash == WR_COMPARE_MD5 && r->what->method == WR_COMPARE_PUSHED && r->what->level == WR_COMPARE_CONTENT) WR_TRY(wr_source_check_md5(r->source, err));
     WR_TRY(wr_engine_open(NULL, &r->engine, err));
     WR_TRY(wr_pipeline_store(r->o, &r->store, err));

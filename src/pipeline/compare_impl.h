@@ -3,6 +3,7 @@
 #define WEIR_PIPELINE_COMPARE_IMPL_H
 
 #include <pthread.h>
+#include "followed.h"
 #include "weir/base/map.h"
 #include "weir/io.h"
 #include "weir/pipeline.h"

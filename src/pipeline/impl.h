@@ -3,6 +3,7 @@
 #define WEIR_PIPELINE_IMPL_H
 
 #include <pthread.h>
+#include "followed.h"
 #include "weir/base/map.h"
 #include "weir/io.h"
 #include "weir/ledger.h"
@@ -57,6 +58,7 @@ typedef struct target {
     phase phase;
     member **members; int nmembers;
     int64_t load_committed_us; /* monotonic */
+    uint32_t epoch;            /* with a load: of the server that its rows are read from */
     wr_pos from;               /* everything up to here was visible before the load read its first row; "" = not known */
     bool due;                  /* rows changed without row events behind all that was loaded: to be read again. Kept in the state as well, written before the
                                 * commit that passes the cause */
@@ -85,10 +87,12 @@ struct wr_pipeline {
     wr_routes *routes;
     wr_rules *rules;
     wr_ledger *ledger;         /* NULL until the lake is open */
-    _Atomic bool stop;         /* asked to end */
     wr_alarms *alarms;         /* NULL: there is no memory for them */
     bool failed;               /* the alarms know */
     uint64_t beats[BEATS];     /* atomic */
+    _Atomic bool stop;         /* everything winds down: asked to end, or */
+    _Atomic bool asked, moving; /* to end; to go on at another server of the source */
+    pthread_mutex_t open_lock; /* recursive; guards what `moving` closes and opens again (queue, source, ledger) against those who only look */
 
     /* applying thread */
     wr_lake *lake;
@@ -160,6 +164,9 @@ struct wr_pipeline {
     bool prove_started, prove_stop;
     pthread_t status_thread;
     bool status_started, status_stop;
+    char *findings_json;       /* of the last inspection; owned */
+    pthread_t inspect_thread;
+    bool inspect_started, inspect_stop;
     pthread_t account_thread[2];
     int account_threads;       /* that run */
     bool account_stop;
@@ -167,6 +174,9 @@ struct wr_pipeline {
     pthread_t watch_thread;
     bool watch_started, watch_stop;
 };
+
+/* pipeline.c: the run goes on at another server of the source. @thread any */
+void wr_pipeline_move(wr_pipeline *p);
 
 /* capture.c */
 wr_code wr_capture_start(wr_pipeline *p, const wr_pos *from, wr_err *err);
@@ -276,6 +286,10 @@ void wr_watch_start(wr_pipeline *p);
 void wr_watch_stop(wr_pipeline *p);
 void wr_watch_failed(wr_pipeline *p, const wr_err *why); /* the run, or its opening */
 void wr_watch_close(wr_pipeline *p);
+
+/* inspect.c */
+wr_code wr_inspect_start(wr_pipeline *p, wr_err *err);
+void wr_inspect_stop(wr_pipeline *p);
 
 /* status.c */
 wr_code wr_status_start(wr_pipeline *p, wr_err *err);

@@ -29,6 +29,7 @@ static void add_pos(cJSON *o, const char *key, const wr_pos *pos) {
     snprintf(n, sizeof n, "%" PRIu64, pos->offset);
     cJSON_AddStringToObject(c, "file", pos->file);
     cJSON_AddStringToObject(c, "offset", n);
+    if (pos->epoch) cJSON_AddNumberToObject(c, "epoch", pos->epoch);
 }
 
 static void get_pos(const cJSON *o, const char *key, wr_pos *pos) {
@@ -37,6 +38,8 @@ static void get_pos(const cJSON *o, const char *key, wr_pos *pos) {
     if (!f || !n) return;
     snprintf(pos->file, sizeof pos->file, "%s", f);
     pos->offset = strtoull(n, NULL, 10);
+    const cJSON *epoch = cJSON_GetObjectItemCaseSensitive(c, "epoch");
+    if (cJSON_IsNumber(epoch)) pos->epoch = (uint32_t)epoch->valuedouble;
 }
 
 static const char *const phase_names[] = {[PHASE_STREAM] = "stream", [PHASE_LOAD] = "load", [PHASE_REPLAY] = "replay", [PHASE_WAIT] = "wait"};
@@ -44,6 +47,7 @@ static const char *const phase_names[] = {[PHASE_STREAM] = "stream", [PHASE_LOAD
 wr_code wr_load_info(const target *t, char **ret_json, wr_err *err) {
     cJSON *o = cJSON_CreateObject();
     cJSON_AddStringToObject(o, "phase", phase_names[t->phase]);
+    if (t->epoch) cJSON_AddNumberToObject(o, "epoch", t->epoch);
     add_pos(o, "from", &t->from);
     cJSON *ms = cJSON_AddArrayToObject(o, "members");
     for (int i = 0; i < t->nmembers; i++) {
@@ -88,6 +92,8 @@ wr_code wr_load_parse(target *t, const char *json, wr_err *err) {
         if (!strcmp(ph, phase_names[i])) t->phase = (phase)i;
     const cJSON *c;
     get_pos(o, "from", &t->from);
+    c = cJSON_GetObjectItemCaseSensitive(o, "epoch");
+    t->epoch = cJSON_IsNumber(c) ? (uint32_t)c->valuedouble : 0;
     cJSON_ArrayForEach(c, cJSON_GetObjectItemCaseSensitive(o, "members")) {
         member *m = member_of(t, cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(c, "table")));
         if (!m) continue;

@@ -16,15 +16,60 @@
 
 static wr_code no_such(wr_err *err, const char *what) { return wr_nomem(err, what, 256); }
 
-/* The queue's positions mean something on one server's history only. */
-static wr_code check_identity(wr_pipeline *p, wr_err *err) {
-    WR_AUTO char *known = NULL;
+/* ------------------------------------------------------------------ the server that is followed */
+wr_code wr_followed_read(wr_state *state, wr_followed *ret, wr_err *err) {
+    WR_AUTO char *epoch = NULL;
+    *ret = (wr_followed){0};
+    WR_TRY(wr_state_get(state, "source.epoch", &epoch, err));
+    WR_TRY(wr_state_get(state, "source.identity", &ret->identity, err));
+    ret->known = (wr_source_known){.identity = ret->identity, .epoch = epoch ? (uint32_t)strtoul(epoch, NULL, 10) : 0};
+    return WR_OK;
+}
+
+void wr_followed_clear(wr_followed *f) {
+    wr_free(f->identity);
+    wr_pos_clear(&f->last);
+    *f = (wr_followed){0};
+}
+
+/* Before anything of the new server is taken: an epoch that is too high only has the stream begin by GTID. What is known of binlog files is another server's. */
+static wr_code remember_server(wr_pipeline *p, const wr_followed *f, wr_err *err) {
     const char *now = wr_source_identity(p->source);
-    WR_TRY(wr_state_get(p->state, "source.identity", &known, err));
-    if (!known) return wr_state_set(p->state, "source.identity", now, err);
-    if (!strcmp(known, now)) return WR_OK;
-    wr_fail(err, WR_E_CONFLICT, WR_RETRY_NO, "the server at %s:%d is not the one this pipeline has followed: it was %s, now it is %s; nothing was read", p->o.source.host, p->o.source.port, known, now);
-    return wr_err_cure(err, "point source.url at the right server, or give the new server a pipeline with a home of its own");
+    if (f->identity && !strcmp(f->identity, now)) return WR_OK;
+    if (f->known.epoch != wr_source_epoch(p->source)) {
+        wr_fact facts[] = {{.key = "source.epoch"}, {.key = "source.binlog"}, {.key = "source.binlog.before"}};
+        snprintf(facts[0].value, sizeof facts[0].value, "%u", wr_source_epoch(p->source));
+        WR_TRY(wr_state_set_all(p->state, facts, (int)(sizeof facts / sizeof *facts), err));
+        wr_log(WR_LOG_WARN, "the source is now %s at %s; it was %s", now, wr_source_address(p->source), f->identity);
+    }
+    return wr_state_set(p->state, "source.identity", now, err);
+}
+
+/* The queue's positions mean something in one cluster's history only, and its files and offsets on one server. */
+static wr_code open_followed(wr_pipeline *p, wr_err *err) {
+    WR_AUTO char *queue = wr_path_join(p->home, "queue"), *xa = wr_path_join(p->home, "xa");
+    wr_followed f = {0};
+    uint64_t off;
+    if (!queue || !xa) return no_such(err, "pipeline");
+    wr_code rc = wr_queue_open(queue, &p->o.queue, &p->queue, err);
+    if (rc == WR_OK) rc = wr_followed_read(p->state, &f, err);
+    if (rc == WR_OK) rc = wr_queue_last(p->queue, &off, &f.last, err);
+    f.known.gtid_set = f.last.gtid_set;
+    p->o.source.known = f.identity && (f.last.file[0] || !wr_source_is_several(&p->o.source)) ? &f.known : NULL; /* nothing captured: any server will do */
+    p->o.source.spool_dir = xa;
+    if (rc == WR_OK) rc = wr_source_open(&p->o.source, &p->source, err);
+    p->o.source.known = NULL, p->o.source.spool_dir = NULL; /* borrowed until here */
+    if (rc == WR_OK) rc = remember_server(p, &f, err);
+    wr_followed_clear(&f);
+    return rc;
+}
+
+static void close_followed(wr_pipeline *p) {
+    wr_apply_close(p);
+    wr_queue_close(p->queue);
+    wr_account_close(p);
+    wr_source_close(p->source);
+    p->queue = NULL, p->source = NULL;
 }
 
 static wr_code check_pipeline(wr_pipeline *p, wr_err *err) {
@@ -62,24 +107,26 @@ wr_code wr_pipeline_open(const wr_pipeline_options *o, wr_pipeline **ret, wr_err
     if (!p->o.commit_bytes) p->o.commit_bytes = COMMIT_BYTES;
     pthread_mutex_init(&p->lock_mu, NULL);
     pthread_mutex_init(&p->progress_lock, NULL);
+    pthread_mutexattr_t again;
+    pthread_mutexattr_init(&again);
+    pthread_mutexattr_settype(&again, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(&p->open_lock, &again);
+    pthread_mutexattr_destroy(&again);
     wr_cond_init(&p->wake);
     p->run_state = "starting";
     p->home = wr_strdup(o->home);
     p->warehouse = o->warehouse ? wr_strdup(o->warehouse) : wr_path_join(o->home, "warehouse");
-    WR_AUTO char *lock = wr_path_join(o->home, "lock"), *state = wr_path_join(o->home, "state.db"), *queue = wr_path_join(o->home, "queue"), *xa = wr_path_join(o->home, "xa");
-    wr_code rc = p->home && p->warehouse && lock && state && queue && xa ? WR_OK : no_such(err, "pipeline");
+    WR_AUTO char *lock = wr_path_join(o->home, "lock"), *state = wr_path_join(o->home, "state.db");
+    wr_code rc = p->home && p->warehouse && lock && state ? WR_OK : no_such(err, "pipeline");
     if (rc == WR_OK) rc = wr_mkdirs(p->home, err);
     if (rc == WR_OK) rc = take_lock(lock, &p->lock, err);
     if (rc == WR_OK) wr_watch_open(p);
     if (rc == WR_OK) rc = wr_routes_new(o->merge, o->nmerge, &p->routes, err);
-    p->o.source.spool_dir = xa;
-    if (rc == WR_OK) rc = wr_source_open(&p->o.source, &p->source, err);
     if (rc == WR_OK) rc = wr_state_open(state, &p->state, err);
     if (rc == WR_OK) rc = check_pipeline(p, err);
-    if (rc == WR_OK) rc = check_identity(p, err);
     if (rc == WR_OK) rc = wr_decisions_open(p, err);
     p->o.queue.tap = wr_account_tap(p);
-    if (rc == WR_OK) rc = wr_queue_open(queue, &p->o.queue, &p->queue, err);
+    if (rc == WR_OK) rc = open_followed(p, err);
     if (rc == WR_OK) rc = wr_engine_open(NULL, &p->engine, err);
     if (rc == WR_OK) rc = wr_pipeline_store(o, &p->store, err);
     if (rc == WR_OK && o->transform.nrules) rc = wr_rules_new(p->engine, &o->transform, &p->rules, err);
@@ -180,10 +227,7 @@ static wr_code preflight(wr_pipeline *p, wr_err *err) {
 
 void wr_pipeline_close(wr_pipeline *p) {
     if (!p) return;
-    wr_apply_close(p);
-    wr_queue_close(p->queue);
-    wr_account_close(p);
-    wr_source_close(p->source);
+    close_followed(p);
     wr_state_close(p->state);
     wr_rules_free(p->rules);
     wr_engine_close(p->engine);
@@ -193,16 +237,20 @@ void wr_pipeline_close(wr_pipeline *p) {
     wr_lock_release(p->lock);
     wr_buf_free(&p->row), wr_buf_free(&p->row2), wr_buf_free(&p->enc);
     wr_pos_clear(&p->committed), wr_pos_clear(&p->join_at);
-    wr_free(p->tables_json);
+    wr_free(p->tables_json), wr_free(p->findings_json);
     wr_decisions_close(p);
     wr_free(p->home), wr_free(p->warehouse);
     pthread_mutex_destroy(&p->lock_mu);
     pthread_mutex_destroy(&p->progress_lock);
+    pthread_mutex_destroy(&p->open_lock);
     pthread_cond_destroy(&p->wake);
     wr_free(p);
 }
 
-void wr_pipeline_stop(wr_pipeline *p) { p->stop = true; }
+void wr_pipeline_stop(wr_pipeline *p) {
+    p->asked = true;
+    p->stop = true;
+}
 
 /* Three places must agree: the queue may be ahead of the lake, never behind it, and the state is cut to what the queue holds. */
 static wr_code reconcile(wr_pipeline *p, wr_pos *ret_last, wr_err *err) {
@@ -268,10 +316,19 @@ static wr_code apply_with_reload(wr_pipeline *p, const wr_pos *until, wr_err *er
     }
 }
 
-wr_code wr_pipeline_run(wr_pipeline *p, wr_run_mode mode, wr_err *err) {
+void wr_pipeline_move(wr_pipeline *p) {
+    p->moving = true;
+    p->stop = true;
+    pthread_mutex_lock(&p->lock_mu);
+    pthread_cond_broadcast(&p->wake);
+    pthread_mutex_unlock(&p->lock_mu);
+}
+
+/* From the last commit on, at the server that is open. */
+static wr_code run_there(wr_pipeline *p, wr_run_mode mode, wr_err *err) {
     wr_pos last = {0}, until = {0};
-    wr_code rc = wr_status_start(p, err);
-    if (rc == WR_OK && mode == WR_RUN_UNTIL_CURRENT) rc = wr_source_now(p->source, &until, err);
+    wr_code rc = WR_OK;
+    if (mode == WR_RUN_UNTIL_CURRENT) rc = wr_source_current(p->source, &p->o.source, &until, err);
     if (rc == WR_OK) rc = reconcile(p, &last, err);
     if (rc == WR_OK) {
         uint64_t off;
@@ -284,6 +341,7 @@ wr_code wr_pipeline_run(wr_pipeline *p, wr_run_mode mode, wr_err *err) {
     if (rc == WR_OK) rc = wr_account_start(p, err);
     if (rc == WR_OK) rc = wr_capture_start(p, &last, err);
     if (rc == WR_OK) rc = wr_prove_start(p, err);
+    if (rc == WR_OK) rc = wr_inspect_start(p, err);
     wr_pos_clear(&last);
     if (rc == WR_OK) {
         set_state(p, "streaming");
@@ -297,7 +355,45 @@ wr_code wr_pipeline_run(wr_pipeline *p, wr_run_mode mode, wr_err *err) {
     pthread_mutex_unlock(&p->lock_mu);
     wr_capture_join(p);
     wr_prove_stop(p);
-    wr_account_stop(p, rc == WR_OK && mode == WR_RUN_UNTIL_CURRENT);
+    wr_inspect_stop(p);
+    wr_account_stop(p, rc == WR_OK && mode == WR_RUN_UNTIL_CURRENT && !p->moving);
+    return rc;
+}
+
+/* Another server of the source: everything that was made of the last one's connections and positions is put down, and taken up from what is durable, as after a restart. */
+static wr_code move(wr_pipeline *p, wr_err *err) {
+    set_state(p, "reconnecting");
+    for (int attempt = 0;; attempt++) {
+        wr_err_clear(err);
+        pthread_mutex_lock(&p->open_lock);
+        close_followed(p);
+        wr_code rc = open_followed(p, err);
+        pthread_mutex_unlock(&p->open_lock);
+        pthread_mutex_lock(&p->lock_mu);
+        p->capture_err = *err;
+        wr_err_clear(&p->apply_err);
+        pthread_mutex_unlock(&p->lock_mu);
+        p->stop = p->asked;
+        if (rc == WR_OK || err->retry == WR_RETRY_NO || !back_off(p, attempt)) break;
+    }
+    wr_pos_clear(&p->join_at);
+    p->moving = p->patterns_checked = p->capture_ended = p->reconnecting = false;
+    p->join_offset = 0, p->ddl_seq = 0;
+    if (p->asked) p->stop = true; /* asked in between */
+    return err->code;
+}
+
+wr_code wr_pipeline_run(wr_pipeline *p, wr_run_mode mode, wr_err *err) {
+    wr_code rc = wr_status_start(p, err);
+    while (rc == WR_OK) {
+        rc = run_there(p, mode, err);
+        if (!p->moving || p->asked || (rc != WR_OK && err->retry == WR_RETRY_NO)) break;
+        rc = move(p, err);
+        if (p->asked) {
+            rc = WR_OK;
+            break;
+        }
+    }
     wr_watch_stop(p);
     if (rc != WR_OK) wr_watch_failed(p, err);
     pthread_mutex_lock(&p->lock_mu);

@@ -8,6 +8,7 @@
 #include "impl.h"
 #include "weir/base/clock.h"
 #include "weir/base/log.h"
+#include "weir/base/mem.h"
 
 #define LOOK_EVERY_US INT64_C(10000000)
 #define NO_BACKLOG 65536 /* bytes that are on their way */
@@ -49,6 +50,8 @@ static void warn(wr_pipeline *p, int percent, const char *text) {
     int level = level_of(percent);
     if (level > p->retention_level) wr_log(WR_LOG_WARN, "%s; keep it longer, or see why the sync is behind (weir status)", text);
     p->retention_level = level;
+    if (!level) return wr_alarm_clear(p->alarms, WR_ALARM_SOURCE_RETENTION, p->o.name);
+    wr_alarm_hold(p->alarms, WR_ALARM_SOURCE_RETENTION, level > 1 ? WR_ALARM_CRITICAL : WR_ALARM_WARNING, p->o.name, text, NULL);
 }
 
 void wr_retention_look(wr_pipeline *p) {
@@ -93,14 +96,23 @@ void wr_retention_json(wr_pipeline *p, cJSON *status) {
 }
 
 /* ------------------------------------------------------------------ weir check */
+/* What was captured was captured there; its epoch is not known to a source that was opened without it. */
+static bool is_there(wr_status_file *st, const wr_source *s, wr_err *err) {
+    WR_AUTO char *followed = NULL;
+    uint32_t epoch = 0;
+    if (wr_status_followed(st, &followed, &epoch, err) != WR_OK || strcmp(followed, wr_source_identity(s)) != 0 || st->captured.epoch != epoch) return false;
+    st->captured.epoch = wr_source_epoch(s);
+    return true;
+}
+
 void wr_retention_find(wr_source *s, const char *home, void (*fn)(void *ctx, const wr_finding *f), void *ctx, wr_err *err) {
     wr_status_file st = {0};
     wr_source_logs l = {0};
     wr_finding f = {.severity = WR_FINDING_WARNS, .id = "binlog-left"};
     int percent = 0;
     char text[300] = "", place[512];
-    /* none has run yet; or the server refuses to say, which is another finding */
-    if (wr_status_read(home, &st, err) != WR_OK || !st.captured.file[0] || wr_source_get_logs(s, &st.captured, &l, err) != WR_OK) {
+    /* none has run yet; it follows another server; or the server refuses to say, which is another finding */
+    if (wr_status_read(home, &st, err) != WR_OK || !st.captured.file[0] || !is_there(&st, s, err) || wr_source_get_logs(s, &st.captured, &l, err) != WR_OK) {
         wr_err_clear(err);
         wr_status_clear(&st);
         return;

@@ -30,6 +30,7 @@ static void add_pos(cJSON *o, const char *key, const wr_pos *p) {
     cJSON *c = cJSON_AddObjectToObject(o, key);
     cJSON_AddStringToObject(c, "file", p->file);
     add_u64(c, "offset", p->offset);
+    if (p->epoch) add_u64(c, "epoch", p->epoch);
     cJSON_AddStringToObject(c, "gtid", p->gtid_set ? p->gtid_set : "");
 }
 
@@ -86,10 +87,12 @@ void wr_status_tables(wr_pipeline *p) {
 }
 
 void wr_pipeline_get_status(wr_pipeline *p, wr_pipeline_status *ret) {
-    wr_queue_stats qs;
-    wr_stream_stats ss;
-    wr_queue_get_stats(p->queue, &qs);
-    wr_source_stream_stats(p->source, &ss);
+    wr_queue_stats qs = {0};
+    wr_stream_stats ss = {0};
+    pthread_mutex_lock(&p->open_lock);
+    if (p->queue) wr_queue_get_stats(p->queue, &qs);
+    if (p->source) wr_source_stream_stats(p->source, &ss);
+    pthread_mutex_unlock(&p->open_lock);
     wr_pipeline_status s = {.queue_last = qs.last_offset, .bytes_captured = ss.bytes, .rows_applied = __atomic_load_n(&p->rows_applied, __ATOMIC_RELAXED)};
     pthread_mutex_lock(&p->lock_mu);
     s.state = p->run_state;
@@ -134,6 +137,8 @@ static char *render(wr_pipeline *p) {
     cJSON *src = cJSON_AddObjectToObject(o, "source");
     cJSON_AddStringToObject(src, "version", wr_source_version(p->source));
     cJSON_AddStringToObject(src, "identity", wr_source_identity(p->source));
+    cJSON_AddStringToObject(src, "address", wr_source_address(p->source));
+    if (wr_source_epoch(p->source)) add_u64(src, "epoch", wr_source_epoch(p->source));
     add_u64(src, "replaced_dates", ss.replaced_dates), add_u64(src, "events", ss.events), add_u64(src, "rows", ss.rows), add_u64(src, "bytes", ss.bytes), add_u64(src, "transactions", ss.transactions);
     cJSON_AddBoolToObject(src, "answers", !s.silent_us && strcmp(s.state, "reconnecting"));
     add_u64(src, "silent_ms", (uint64_t)(s.silent_us / 1000));
@@ -161,6 +166,7 @@ static char *render(wr_pipeline *p) {
         cJSON_AddStringToObject(x, "message", why->msg);
         cJSON_AddStringToObject(x, "cure", why->cure);
     }
+    cJSON_AddItemToObject(src, "findings", cJSON_CreateRaw(p->findings_json ? p->findings_json : "[]"));
     cJSON_AddItemToObject(o, "decisions", cJSON_CreateRaw(p->decisions_json && *p->decisions_json ? p->decisions_json : "[]"));
     cJSON_AddItemToObject(o, "tables", cJSON_CreateRaw(p->tables_json ? p->tables_json : "[]"));
     pthread_mutex_unlock(&p->lock_mu);
@@ -172,7 +178,9 @@ static char *render(wr_pipeline *p) {
 
 /* Not durable on purpose: a reader trusts it only while the lock is held, and a crash frees the lock. */
 void wr_status_write(wr_pipeline *p) {
-    char *text = render(p);
+    pthread_mutex_lock(&p->open_lock);
+    char *text = p->source ? render(p) : NULL;
+    pthread_mutex_unlock(&p->open_lock);
     WR_AUTO char *path = wr_path_join(p->home, "status.json"), *tmp = wr_path_join(p->home, "status.json.tmp");
     FILE *f = text && path && tmp ? fopen(tmp, "we") : NULL;
     if (f) {
@@ -255,11 +263,15 @@ wr_code wr_status_read(const char *home, wr_status_file *ret, wr_err *err) {
     if ((v = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(c, "file")))) snprintf(s.committed.file, sizeof s.committed.file, "%s", v);
     t = cJSON_GetObjectItemCaseSensitive(c, "offset");
     if (cJSON_IsNumber(t)) s.committed.offset = (uint64_t)t->valuedouble;
+    t = cJSON_GetObjectItemCaseSensitive(c, "epoch");
+    if (cJSON_IsNumber(t)) s.committed.epoch = (uint32_t)t->valuedouble;
     if ((v = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(c, "gtid")))) s.committed.gtid_set = wr_strdup(v);
     c = cJSON_GetObjectItemCaseSensitive(o, "captured");
     if ((v = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(c, "file")))) snprintf(s.captured.file, sizeof s.captured.file, "%s", v);
     t = cJSON_GetObjectItemCaseSensitive(c, "offset");
     if (cJSON_IsNumber(t)) s.captured.offset = (uint64_t)t->valuedouble;
+    t = cJSON_GetObjectItemCaseSensitive(c, "epoch");
+    if (cJSON_IsNumber(t)) s.captured.epoch = (uint32_t)t->valuedouble;
     t = cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(o, "retention"), "captured_us");
     if (cJSON_IsNumber(t)) s.captured_us = (int64_t)t->valuedouble;
     cJSON_ArrayForEach(t, cJSON_GetObjectItemCaseSensitive(o, "tables")) {
@@ -272,6 +284,18 @@ wr_code wr_status_read(const char *home, wr_status_file *ret, wr_err *err) {
     judge_age(home, path, &s);
     s.json = (char *)WR_STEAL(b.p);
     *ret = s;
+    return WR_OK;
+}
+
+wr_code wr_status_followed(const wr_status_file *s, char **ret_identity, uint32_t *ret_epoch, wr_err *err) {
+    cJSON *o = s->json ? cJSON_Parse(s->json) : NULL;
+    const cJSON *src = cJSON_GetObjectItemCaseSensitive(o, "source"), *epoch = cJSON_GetObjectItemCaseSensitive(src, "epoch");
+    const char *id = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(src, "identity"));
+    char *copy = id ? wr_strdup(id) : NULL;
+    uint32_t n = cJSON_IsNumber(epoch) ? (uint32_t)epoch->valuedouble : 0;
+    cJSON_Delete(o);
+    if (!copy) return wr_fail(err, WR_E_NOTFOUND, WR_RETRY_SOON, "the status does not say which server is followed");
+    *ret_identity = copy, *ret_epoch = n;
     return WR_OK;
 }
 

@@ -19,7 +19,8 @@
 typedef struct moving { uint64_t at; int64_t since_us; } moving; /* monotonic */
 typedef struct watch {
     moving thread[BEATS], flusher;
-    int64_t began_us;                    /* wall clock */
+    int64_t began_us, heard_us;          /* wall clock; of the source's newest packet */
+    char address[300];                   /* of the source, as the alarm of its silence names it */
     int64_t lake_since_us, lake_last_us; /* monotonic; when the lake began to fail, and did last. 0 = it does not */
     uint64_t ledger_alarms;
     bool ledger_seen;
@@ -47,34 +48,40 @@ static void look_at_thread(wr_pipeline *p, const char *name, moving *m, uint64_t
 static bool queue_full(const wr_pipeline *p, const wr_queue_stats *q) { return q->bytes > (p->o.queue.max_bytes ? p->o.queue.max_bytes : QUEUE_MAX_BYTES) / 4 * 3; }
 
 /* Applying waits while tables are loaded. */
+/* Between two servers of the source nobody has anything to do. */
 static void look_at_threads(wr_pipeline *p, watch *w, const wr_pipeline_status *s) {
     static const char *const names[BEATS] = {"capture", "applying", "ledger"};
-    wr_queue_stats q;
-    wr_queue_get_stats(p->queue, &q);
+    wr_queue_stats q = {0};
+    bool between = !p->source;
+    if (p->queue) wr_queue_get_stats(p->queue, &q);
     pthread_mutex_lock(&p->lock_mu);
     bool capture_over = p->capture_ended;
     pthread_mutex_unlock(&p->lock_mu);
-    bool excused[BEATS] = {capture_over || queue_full(p, &q), s->tables_loading > 0, false};
+    bool excused[BEATS] = {capture_over || between || queue_full(p, &q), between || s->tables_loading > 0, between};
     for (int i = 0; i < BEATS; i++) look_at_thread(p, names[i], &w->thread[i], __atomic_load_n(&p->beats[i], __ATOMIC_RELAXED), excused[i]);
     look_at_thread(p, "queue", &w->flusher, q.durable_offset, q.durable_offset >= q.last_offset);
 }
 
 /* ------------------------------------------------------------------ the source */
-static void look_at_source(wr_pipeline *p, const watch *w) {
-    char subject[300], text[1200], why[900] = "", t[32];
-    wr_queue_stats q;
-    wr_stream_stats ss;
-    wr_queue_get_stats(p->queue, &q);
-    wr_source_stream_stats(p->source, &ss);
-    snprintf(subject, sizeof subject, "%s:%d", p->o.source.host, p->o.source.port);
-    int64_t heard = ss.last_packet_us > w->began_us ? ss.last_packet_us : w->began_us, silent = wr_now_us() - heard;
+static void look_at_source(wr_pipeline *p, watch *w) {
+    char text[1200], why[900] = "", t[32];
+    wr_queue_stats q = {0};
+    wr_stream_stats ss = {0};
+    if (p->queue) wr_queue_get_stats(p->queue, &q);
+    if (p->source) wr_source_stream_stats(p->source, &ss);
+    if (p->source && strcmp(w->address, wr_source_address(p->source))) {
+        wr_alarm_clear_others(p->alarms, WR_ALARM_SOURCE_SILENT, NULL, NULL);
+        snprintf(w->address, sizeof w->address, "%s", wr_source_address(p->source));
+    }
+    if (ss.last_packet_us > w->heard_us) w->heard_us = ss.last_packet_us;
+    int64_t silent = wr_now_us() - w->heard_us;
     pthread_mutex_lock(&p->lock_mu);
-    bool over = p->capture_ended;
+    bool over = p->capture_ended && !p->moving;
     if (p->capture_err.code) snprintf(why, sizeof why, ": %.880s", p->capture_err.msg);
     pthread_mutex_unlock(&p->lock_mu);
     if (over || (queue_full(p, &q) && !why[0]) || silent < p->o.watch.silent_us) return wr_alarm_clear_others(p->alarms, WR_ALARM_SOURCE_SILENT, NULL, NULL);
     snprintf(text, sizeof text, "nothing has come from the source for %s, not even a heartbeat%s", seconds(silent, t), why);
-    wr_alarm_hold(p->alarms, WR_ALARM_SOURCE_SILENT, WR_ALARM_CRITICAL, subject, text, NULL);
+    wr_alarm_hold(p->alarms, WR_ALARM_SOURCE_SILENT, WR_ALARM_CRITICAL, w->address, text, NULL);
 }
 
 /* A load takes as long as it takes: only a very long one is told, and not as critical. */
@@ -183,16 +190,13 @@ void wr_watch_failed(wr_pipeline *p, const wr_err *why) {
 
 /* It runs when the source answers; that it goes on running is for the pause before a recovery. */
 static void look_at_run(wr_pipeline *p, const watch *w) {
-    wr_stream_stats ss;
-    wr_source_stream_stats(p->source, &ss);
-    if (ss.last_packet_us > w->began_us) wr_alarm_clear(p->alarms, WR_ALARM_SYNC_FAILED, p->o.name);
+    if (w->heard_us > w->began_us) wr_alarm_clear(p->alarms, WR_ALARM_SYNC_FAILED, p->o.name);
     look_at_restarts(p);
 }
 
 /* ------------------------------------------------------------------ the thread */
 static bool watch_pause(wr_pipeline *p) {
-    int64_t until = wr_now_us() + LOOK_EVERY_US;
-    struct timespec ts = {.tv_sec = until / 1000000, .tv_nsec = until % 1000000 * 1000};
+    struct timespec ts = wr_cond_until(LOOK_EVERY_US / 1000);
     pthread_mutex_lock(&p->lock_mu);
     while (!p->watch_stop && pthread_cond_timedwait(&p->wake, &p->lock_mu, &ts) == 0) {}
     bool on = !p->watch_stop;
@@ -203,13 +207,17 @@ static bool watch_pause(wr_pipeline *p) {
 static void *watch_main(void *arg) {
     wr_pipeline *p = arg;
     watch w = {.began_us = wr_now_us()};
+    w.heard_us = w.began_us;
     while (watch_pause(p)) {
         wr_pipeline_status s;
         wr_pipeline_get_status(p, &s);
+        pthread_mutex_lock(&p->open_lock);
         if (!p->stop) look_at_threads(p, &w, &s), look_at_source(p, &w), look_at_lag(p, &s), look_at_run(p, &w);
-        look_at_disks(p), look_at_lake(p, &w), look_at_ledger(p, &w);
+        look_at_ledger(p, &w);
+        pthread_mutex_unlock(&p->open_lock);
+        look_at_disks(p), look_at_lake(p, &w);
     }
-    look_at_ledger(p, &w); /* what the last readings have found */
+    look_at_ledger(p, &w); /* what the last readings have found; nothing moves any more */
     return NULL;
 }
 
@@ -229,7 +237,7 @@ void wr_watch_open(wr_pipeline *p) {
 }
 
 void wr_watch_start(wr_pipeline *p) {
-    if (!p->alarms || pthread_create(&p->watch_thread, NULL, watch_main, p) != 0) return;
+    if (!p->alarms || p->watch_started || pthread_create(&p->watch_thread, NULL, watch_main, p) != 0) return;
     p->watch_started = true;
 }
 

@@ -149,6 +149,7 @@ bool block_unpack(const block_hdr *h, const uint8_t *stored, uint8_t *raw) {
 #define END_FILE 1u
 #define END_GTID 2u
 #define END_DIFF 4u
+#define END_EPOCH 8u
 
 static uint64_t zigzag(int64_t v) { return (uint64_t)v << 1 ^ (uint64_t)(v >> 63); }
 static int64_t unzigzag(uint64_t v) { return (int64_t)(v >> 1 ^ -(v & 1)); }
@@ -176,6 +177,7 @@ wr_code pos_state_reserve(pos_state *st, const wr_pos *pos, wr_err *err) {
 void pos_state_set(pos_state *st, const wr_pos *pos, int64_t time_us) {
     if (strcmp(st->pos.file, pos->file) != 0) memcpy(st->pos.file, pos->file, sizeof st->pos.file);
     st->pos.offset = pos->offset;
+    st->pos.epoch = pos->epoch;
     if (pos->gtid_set) {
         st->set_n = strlen(pos->gtid_set);
         memcpy(st->set, pos->gtid_set, st->set_n + 1);
@@ -207,11 +209,12 @@ static size_t common_suffix(const uint8_t *a_end, const uint8_t *b_end, size_t n
 
 void end_encode(wr_buf *b, const pos_state *st, const wr_pos *pos, int64_t time_us) {
     bool file = !st->base || strcmp(st->pos.file, pos->file) != 0;
-    bool diff = pos->gtid_set && st->base && st->pos.gtid_set;
-    wr_buf_u8(b, (uint8_t)((file ? END_FILE : 0) | (pos->gtid_set ? END_GTID : 0) | (diff ? END_DIFF : 0)));
+    bool diff = pos->gtid_set && st->base && st->pos.gtid_set, epoch = pos->epoch != (st->base ? st->pos.epoch : 0);
+    wr_buf_u8(b, (uint8_t)((file ? END_FILE : 0) | (pos->gtid_set ? END_GTID : 0) | (diff ? END_DIFF : 0) | (epoch ? END_EPOCH : 0)));
     wr_buf_varint(b, zigzag((int64_t)((uint64_t)time_us - (st->base ? (uint64_t)st->time_us : 0))));
     wr_buf_varint(b, pos->offset);
     if (file) wr_buf_str(b, pos->file);
+    if (epoch) wr_buf_varint(b, pos->epoch);
     if (!pos->gtid_set) return;
     size_t n = strlen(pos->gtid_set);
     const uint8_t *set = (const uint8_t *)pos->gtid_set;
@@ -236,10 +239,11 @@ wr_code end_decode(pos_state *st, wr_slice body, wr_err *err) {
     wr_slice file = {0}, mid = {0};
     uint64_t prefix = 0, suffix = 0;
     if (flags & END_FILE) file = wr_rd_slice(&rd);
+    uint64_t epoch = flags & END_EPOCH ? wr_rd_varint(&rd) : st->base ? st->pos.epoch : 0;
     if (flags & END_DIFF) prefix = wr_rd_varint(&rd), suffix = wr_rd_varint(&rd);
     if (flags & END_GTID) mid = wr_rd_slice(&rd);
     bool refers = !(flags & END_FILE) || (flags & END_DIFF);
-    if (rd.bad || wr_rd_left(&rd) || flags > 7 || (flags & (END_GTID | END_DIFF)) == END_DIFF ||
+    if (rd.bad || wr_rd_left(&rd) || flags > 15 || epoch > UINT32_MAX || (flags & (END_GTID | END_DIFF)) == END_DIFF ||
         file.n >= WR_POS_FILE_MAX || (refers && !st->base) || ((flags & END_DIFF) && !st->pos.gtid_set) ||
         prefix > st->set_n || suffix > st->set_n - prefix)
         return wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "malformed end of transaction (%zu bytes)", body.n);
@@ -258,6 +262,7 @@ wr_code end_decode(pos_state *st, wr_slice body, wr_err *err) {
         if (file.n) memcpy(st->pos.file, file.p, file.n);
     }
     st->pos.offset = offset;
+    st->pos.epoch = (uint32_t)epoch;
     st->time_us = (int64_t)((uint64_t)time_us + (st->base ? (uint64_t)st->time_us : 0));
     st->base = true;
     return WR_OK;

@@ -9,9 +9,11 @@ import re
 import pytest
 from harness import backend
 from harness.compare import assert_equal
+from harness.failover import DB
 from harness.lake import Lake
 from harness.weir import BINARY, Weir
 from services import instance
+from services.cluster import Cluster
 
 FLAVORS = os.environ.get("WEIR_SERVERS", "mariadb,mysql").split(",")
 numbers = itertools.count(1)
@@ -118,3 +120,28 @@ def lake(weir):
 def same(server, lake, db):
     """same("t1", "t2"): asserts that these tables are equal in source and lake, for both readers"""
     return lambda *tables, **kw: assert_equal(server, lake, db, tables, **kw)
+
+
+@pytest.fixture
+def cluster(flavor, tmp_path):
+    """cluster(n=2, …) starts a primary with n - 1 replicas"""
+    made = []
+
+    def start(n=2, **kw):
+        c = Cluster(flavor, tmp_path / f"cluster{len(made)}", n, **kw)
+        made.append(c)
+        c.start()
+        c.primary.sql(f"CREATE DATABASE {DB}")
+        return c
+    yield start
+    for c in made:
+        c.stop()
+
+
+@pytest.fixture
+def follow(make_weir):
+    """follow(cluster, prefer=…) -> Weir with all addresses of the cluster"""
+    def make(c, config=None, **source):
+        hosts = [f"127.0.0.1:{s.port}" for s in c.servers[1:]]
+        return make_weir(c.servers[0], [rf"{DB}\..*"], {"source": {"hosts": hosts, **source}, **(config or {})})
+    return make

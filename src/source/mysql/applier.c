@@ -39,6 +39,8 @@ struct wr_applier {
     wr_event_format format;
     char file[WR_POS_FILE_MAX];
     uint64_t offset;        /* behind the last event */
+    uint32_t epoch;
+    bool unplaced;          /* begun by GTID: what of the file is passed over by the server is not known yet, so offset says nothing */
     uint64_t start;         /* of the event at hand */
     wr_event ev;            /* at hand */
     bool sink_failed;       /* the error is the sink's own */
@@ -107,6 +109,8 @@ wr_code wr_applier_new(const wr_applier_env *env, const wr_pos *from, wr_applier
     a->env = *env;
     memcpy(a->file, from->file, sizeof a->file);
     a->offset = from->offset;
+    a->epoch = from->epoch;
+    a->unplaced = !from->file[0] && from->gtid_set;
     a->savepoints = wr_savepoints_new();
     a->doubted = wr_u64map_new();
     wr_code rc = a->savepoints && a->doubted && forget_tables(a) ? WR_OK : wr_nomem(err, "stream", 0);
@@ -132,6 +136,13 @@ void wr_applier_free(wr_applier *a) {
     wr_free(a);
 }
 
+bool wr_applier_unplaced(const wr_applier *a) { return a->unplaced && a->group == GROUP_NONE; }
+void wr_applier_place(wr_applier *a, const wr_pos *at) {
+    memcpy(a->file, at->file, sizeof a->file);
+    a->offset = at->offset;
+    a->unplaced = false;
+    a->untold = true;
+}
 bool wr_applier_in_transaction(const wr_applier *a) { return a->group != GROUP_NONE; }
 const char *wr_applier_file(const wr_applier *a) { return a->file; }
 uint64_t wr_applier_offset(const wr_applier *a) { return a->offset; }
@@ -153,7 +164,7 @@ static wr_code tell(wr_applier *a, int64_t event_us, wr_err *err) {
         if (!wr_buf_cstr(&a->set_text)) return wr_nomem(err, "GTID set", a->set_text.n);
         a->set_changed = false;
     }
-    wr_pos pos = {.offset = a->offset, .gtid_set = a->set ? (char *)a->set_text.p : NULL};
+    wr_pos pos = {.offset = a->offset, .epoch = a->epoch, .gtid_set = a->set ? (char *)a->set_text.p : NULL};
     memcpy(pos.file, a->file, sizeof pos.file);
     WR_TRY(of_sink(a, a->env.sink->commit(a->env.sink->ctx, &pos, event_us, err)));
     wr_catalogue_commit(a->env.catalogue);
@@ -165,14 +176,14 @@ static wr_code tell(wr_applier *a, int64_t event_us, wr_err *err) {
 
 static bool must_tell(const wr_applier *a) {
     if (!a->env.join_at || !a->env.join_at->file[0]) return false;
-    wr_pos here = {.offset = a->offset};
+    wr_pos here = {.offset = a->offset, .epoch = a->epoch};
     memcpy(here.file, a->file, sizeof here.file);
     return wr_pos_cmp(&here, a->env.join_at) >= 0;
 }
 
 /* A place between transactions that is worth telling, but not at once. */
 static wr_code moved(wr_applier *a, int64_t event_us, wr_err *err) {
-    if (a->searching) return WR_OK;
+    if (a->searching || a->unplaced) return WR_OK;
     a->untold = true;
     if (event_us) a->untold_event_us = event_us;
     return wr_mono_us() - a->told_at_us >= POSITION_EVERY_US ? tell(a, a->untold_event_us, err) : WR_OK;
@@ -244,7 +255,7 @@ __attribute__((cold, noinline)) static wr_code undoing_failed(wr_applier *a, wr_
 
 /* What was undone of the transaction is known now: it is read once more, without that. */
 static wr_code read_again(wr_applier *a, wr_err *err) {
-    wr_pos at = {.offset = a->group_at};
+    wr_pos at = {.offset = a->group_at, .epoch = a->epoch};
     memcpy(at.file, a->file, sizeof at.file);
     if (!a->env.again) {
         wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "it would have to be read a second time, and here that cannot be done");
@@ -351,7 +362,7 @@ static wr_code xa_begin(wr_applier *a, const wr_xid *xid, wr_err *err) {
 static wr_place place_now(const wr_applier *a) { return (wr_place){.offset = a->offset, .nested = a->nested}; }
 
 static void position_now(const wr_applier *a, wr_pos *pos) {
-    *pos = (wr_pos){.offset = a->offset};
+    *pos = (wr_pos){.offset = a->offset, .epoch = a->epoch};
     memcpy(pos->file, a->file, sizeof pos->file);
 }
 
@@ -475,7 +486,7 @@ static wr_code apply_statement(wr_applier *a, const wr_ev_query *q, wr_err *err)
         .default_db = q->db, .sql = q->sql, .charset = charset, .time_zone = q->time_zone[0] ? q->time_zone : NULL,
         .collation_server = collation_name(a, m, q->collation_server), .session = q->thread_id, .explicit_timestamp = q->explicit_timestamp,
         .sql_mode = q->sql_mode, .is_mariadb = a->format.is_mariadb || a->env.flavor == WR_MARIADB,
-        .server_version = a->format.server_version_num, .file = a->file, .offset = a->start,
+        .server_version = a->format.server_version_num, .file = a->file, .offset = a->start, .epoch = a->epoch,
         .maybe_nothing = !a->format.is_mariadb && a->env.flavor == WR_MYSQL && !q->ddl_xid && a->group != GROUP_BEGUN, /* CREATE ... SELECT has its own */
     };
     wr_statement_kind kind = WR_STMT_IGNORED;
@@ -657,7 +668,7 @@ static wr_code on_table_map(wr_applier *a, wr_err *err) {
         } else {
             /* the load that came with the definition reads what these rows did: a table is only altered when those who wrote to it have ended. That they fit the
              * definition would not mean that it is theirs: a text's character set is nowhere in the event */
-            t->older = wr_my_table_ahead(def, a->file, a->start);
+            t->older = wr_my_table_ahead(def, a->epoch, a->file, a->start);
             if (!t->older) rc = wr_row_plan_new(def, &m, &a->format, a->env.types, &t->plan, err);
             t->undoing = undoing_of(def);
             t->def = def;
@@ -710,8 +721,14 @@ static wr_code on_rows(wr_applier *a, wr_err *err) {
 /* ------------------------------------------------------------------ files and formats */
 /* Headers have the low 32 bits of the offset, and files may be longer. What would be a step back is none: after a start by GTID the
  * server sends the head of the file before what we asked for. */
+static bool is_gtid(uint8_t type) { return type == EV_GTID || type == EV_GTID_TAGGED || type == EV_ANONYMOUS_GTID || type == EV_MARIA_GTID; }
+
 static void advance(wr_applier *a) {
     uint32_t step = a->ev.log_pos - (uint32_t)a->offset;
+    if (a->unplaced) { /* what comes before the first transaction need not be where that begins */
+        if (is_gtid(a->ev.type)) a->offset += step, a->unplaced = false;
+        return;
+    }
     bool head = a->ev.type == EV_FORMAT_DESCRIPTION || a->ev.type == EV_PREVIOUS_GTIDS || a->ev.type == EV_MARIA_GTID_LIST || a->ev.type == EV_START_ENCRYPTION;
     if (step >> 31 || (head && a->ev.log_pos < a->offset)) return;
     a->offset += step;
@@ -843,7 +860,7 @@ wr_code wr_applier_feed(wr_applier *a, wr_slice event, wr_err *err) {
             count(&a->env.stats->events, 1);
             if (real && a->ev.timestamp && !a->commit_us) __atomic_store_n(&a->env.stats->last_event_us, (int64_t)a->ev.timestamp * 1000000, __ATOMIC_RELAXED);
         }
-        bool was_out = a->group == GROUP_NONE, gtid = a->ev.type == EV_GTID || a->ev.type == EV_GTID_TAGGED || a->ev.type == EV_ANONYMOUS_GTID || a->ev.type == EV_MARIA_GTID;
+        bool was_out = a->group == GROUP_NONE, gtid = is_gtid(a->ev.type);
         if (real && (was_out || gtid)) a->group_at = a->offset - event.n;
         a->nested = 0;
         if (gtid && a->second && a->group_at != a->again_at)

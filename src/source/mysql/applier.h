@@ -34,7 +34,8 @@ typedef struct wr_applier_env {
     void (*xa_word)(void *ctx, const wr_xid *xid, bool prepared);
 } wr_applier_env;
 
-/* `from`: what has been delivered. env is copied. */
+/* `from`: what has been delivered; without a file, the stream begins by its GTID set at a server of another epoch, and no position is told before one is known
+ * (the first transaction's, or wr_applier_place). env is copied. */
 wr_code wr_applier_new(const wr_applier_env *env, const wr_pos *from, wr_applier **ret_applier, wr_err *err);
 void wr_applier_free(wr_applier *a);
 
@@ -42,6 +43,9 @@ void wr_applier_free(wr_applier *a);
 wr_code wr_applier_feed(wr_applier *a, wr_slice event, wr_err *err);
 /* Nothing more is there to read now: hands over a position that is still to be told. */
 wr_code wr_applier_idle(wr_applier *a, wr_err *err);
+/* Begun by GTID: no transaction is on its way, and `at` (a file's name and an offset) is behind exactly what `from` covered. */
+bool wr_applier_unplaced(const wr_applier *a);
+void wr_applier_place(wr_applier *a, const wr_pos *at);
 bool wr_applier_in_transaction(const wr_applier *a);
 /* The stream ends here, for whatever reason: abort to the sink when a transaction was begun there. */
 wr_code wr_applier_cut(wr_applier *a, wr_err *err);

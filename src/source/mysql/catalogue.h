@@ -84,7 +84,7 @@ typedef struct wr_statement {
     uint64_t session;           /* thread id of the event: temporary tables belong to it; 0 = unknown */
     int explicit_timestamp;     /* MySQL's explicit_defaults_for_timestamp of the event: 1 on, 0 off, -1 unknown (taken as on for MySQL 8+ and MariaDB 10.10+) */
     uint64_t sql_mode;          /* ANSI_QUOTES (4), NO_BACKSLASH_ESCAPES (0x100000 MariaDB and MySQL) matter */
-    const char *file; uint64_t offset; /* where the event begins; NULL = not known */
+    const char *file; uint64_t offset; uint32_t epoch; /* where the event begins; file NULL = not known */
     bool is_mariadb;
     bool maybe_nothing;         /* MySQL: no engine committed it, so as DDL it changed nothing or was one of an engine that cannot (MyISAM) */
     uint32_t server_version;    /* 101119, 90704: decides which executable comments count */

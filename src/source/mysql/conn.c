@@ -1,6 +1,7 @@
 /* Connections: options, authentication plugins, TLS, session state, classified errors. */
 #include "conn.h"
 
+#include <arpa/inet.h>
 #include <errmsg.h>
 #include <ma_pvio.h>
 #include <mysqld_error.h>
@@ -220,8 +221,19 @@ static const char *const plugin_dirs[] = {
 static const char *const ca_bundles[] = {"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt",
                                          "/etc/ssl/cert.pem", "/etc/ssl/ca-bundle.pem"};
 
+/* By name and not by what it resolves to: an answer of the DNS must not switch verification off. */
+static bool is_local(const char *host) {
+    struct in_addr v4;
+    struct in6_addr v6;
+    if (*host == '/' || strcasecmp(host, "localhost") == 0) return true;
+    if (inet_pton(AF_INET, host, &v4) == 1) return ntohl(v4.s_addr) >> 24 == 127;
+    return inet_pton(AF_INET6, host, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
+}
+
+wr_tls wr_my_tls_for(const wr_my_conn_options *o, const char *host) { return o->tls_chosen ? o->tls : is_local(host) ? WR_TLS_PREFERRED : WR_TLS_VERIFY; }
+
 static void set_options(MYSQL *m, const wr_my_conn_options *o, const char *plugin_dir) {
-    unsigned connect_s = CONNECT_TIMEOUT_S, io_s = IO_TIMEOUT_S, tcp = MYSQL_PROTOCOL_TCP, no = 0;
+    unsigned connect_s = o->timeout_s ? (unsigned)o->timeout_s : CONNECT_TIMEOUT_S, io_s = o->timeout_s ? (unsigned)o->timeout_s : IO_TIMEOUT_S, tcp = MYSQL_PROTOCOL_TCP, no = 0;
     unsigned long packet = WR_MY_PACKET_MAX;
     my_bool on = 1, off = 0;
     mysql_options(m, MYSQL_OPT_CONNECT_TIMEOUT, &connect_s);

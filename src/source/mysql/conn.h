@@ -9,12 +9,15 @@
 typedef struct wr_my_conn_options { /* kept by wr_source */
     char *host, *user, *password;
     int port;
-    wr_tls tls;      /* not WR_TLS_AUTO */
+    wr_tls tls;      /* not WR_TLS_AUTO when connecting */
     bool tls_chosen; /* by the user: else verify is only what follows from the server being elsewhere */
     char *tls_ca;
     size_t packet_max; /* for rows and events, see wr_my_take_large */
+    int timeout_s;              /* for connecting and for each answer; 0 = the usual ones */
 } wr_my_conn_options;
 
+/* What there is to be when o's server is `host`: the user's choice, or what follows from where it is. */
+wr_tls wr_my_tls_for(const wr_my_conn_options *o, const char *host);
 /* Connects; session: utf8mb4, time_zone +00:00, sql_mode '', autocommit, net timeouts, LOCAL INFILE off. Errors: WR_E_AUTH (1045, 1698, 1044, ...),
  * WR_E_NET retry soon (2002, 2003, 2005, 2006, 2013, ...), each with host:port, user, reason and cure. */
 wr_code wr_my_connect(const wr_my_conn_options *o, MYSQL **ret_mysql, wr_err *err);

@@ -147,6 +147,7 @@ static wr_code ask(apply *ap, const char *db, const char *name, wr_my_table **re
         if (!same) continue;
         t->doubt_file = WR_STEAL(file);
         t->doubt_offset = offset;
+        t->doubt_epoch = ap->st->epoch;
         break;
     }
     *ret = WR_STEAL(t);
@@ -154,7 +155,7 @@ static wr_code ask(apply *ap, const char *db, const char *name, wr_my_table **re
 }
 
 /* The definition came from the server when this statement had been executed there already. */
-static bool ahead(const apply *ap, const wr_my_table *t) { return wr_my_table_ahead(t, ap->st->file, ap->st->offset); }
+static bool ahead(const apply *ap, const wr_my_table *t) { return wr_my_table_ahead(t, ap->st->epoch, ap->st->file, ap->st->offset); }
 
 void wr_catalogue_ids_by_name_(wr_my_table *t, const wr_my_table *like, wr_my_types types) {
     t->next_col_id = like->next_col_id > 1 ? like->next_col_id : 1;

@@ -74,9 +74,9 @@ void wr_my_table_free(wr_my_table *t) {
     wr_free(t);
 }
 
-bool wr_my_table_ahead(const wr_my_table *t, const char *file, uint64_t offset) {
+bool wr_my_table_ahead(const wr_my_table *t, uint32_t epoch, const char *file, uint64_t offset) {
     if (!t->captured || !(t->doubt & WR_MY_DOUBT_RESHAPED) || !t->doubt_file || !file) return false;
-    wr_pos here = {.offset = offset}, there = {.offset = t->doubt_offset};
+    wr_pos here = {.offset = offset, .epoch = epoch}, there = {.offset = t->doubt_offset, .epoch = t->doubt_epoch};
     snprintf(here.file, sizeof here.file, "%s", file);
     snprintf(there.file, sizeof there.file, "%s", t->doubt_file);
     return wr_pos_cmp(&here, &there) < 0;
@@ -340,6 +340,7 @@ wr_code wr_my_table_to_json(const wr_my_table *t, wr_buf *b, wr_err *err) {
     if (t->doubt & WR_MY_DOUBT_RESHAPED) {
         put_text(b, "doubt_file", t->doubt_file);
         if (t->doubt_file) wr_buf_printf(b, ",\"doubt_offset\":\"%" PRIu64 "\"", t->doubt_offset);
+        if (t->doubt_file) put_num(b, "doubt_epoch", t->doubt_epoch);
     }
     if (t->nfks) wr_buf_printf(b, ",\"foreign_keys\":[");
     for (int i = 0; i < t->nfks; i++) put_fk(b, &t->fks[i], i == 0);
@@ -546,6 +547,7 @@ wr_code wr_my_table_from_json(wr_slice json, wr_my_types types, wr_my_table **re
     t->doubt_file = rd_text(&r, "doubt_file", false);
     WR_AUTO char *offset = rd_text(&r, "doubt_offset", false);
     t->doubt_offset = offset ? strtoull(offset, NULL, 10) : 0;
+    t->doubt_epoch = (uint32_t)rd_num(&r, "doubt_epoch", 0, UINT32_MAX);
     rd_fks(&r, t);
     const cJSON *list = field(&r, "columns");
     int n = cJSON_IsArray(list) ? cJSON_GetArraySize(list) : -1;

@@ -67,7 +67,7 @@ typedef struct wr_my_table {
     int32_t like_next;        /* ids below it are the shared ones */
     uint32_t away_of;         /* this is captured table `away_of` under a helper's name, in the middle of a swap; 0 = no */
     uint8_t doubt;            /* wr_my_doubt: its rows may differ from those of like_of in more than its columns, so a swap needs a reload */
-    char *doubt_file; uint64_t doubt_offset; /* captured: the end of the binlog when the server had this definition; NULL = not known */
+    char *doubt_file; uint64_t doubt_offset; uint32_t doubt_epoch; /* captured: the end of the binlog when the server had this definition; NULL = not known */
     /* derived, made by wr_my_table_finish: */
     bool fk_cascade_child;    /* a foreign key with CASCADE/SET NULL changes its rows, without row events on some servers */
     wr_schema *schema;        /* lake schema; columns in table order without hidden ones */
@@ -95,7 +95,7 @@ typedef enum wr_my_initial { WR_MY_INITIAL_NONE = 0, WR_MY_INITIAL_VALUE, WR_MY_
 wr_my_initial wr_my_col_initial(const wr_my_col *c, wr_my_types types, wr_value *ret, wr_buf *scratch);
 /* A captured table's definition came from the server, which was ahead of this place in the binlog (where an event begins; file NULL = not known): what changed it until
  * then is in it already, and rows may be of an older shape. */
-bool wr_my_table_ahead(const wr_my_table *t, const char *file, uint64_t offset);
+bool wr_my_table_ahead(const wr_my_table *t, uint32_t epoch, const char *file, uint64_t offset);
 bool wr_my_name_eq(const char *a, const char *b); /* names of columns: without case */
 wr_my_col *wr_my_table_find_col(const wr_my_table *t, const char *name); /* names compare without case; NULL when absent */
 void wr_my_col_clear(wr_my_col *c); /* frees what it owns, zeroes it */

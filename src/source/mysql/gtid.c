@@ -317,6 +317,78 @@ wr_code wr_gtid_set_parse(wr_flavor flavor, const char *text, wr_gtid_set **ret_
     return rc;
 }
 
+/* ------------------------------------------------------------------ what is missing */
+static wr_code subtract(wr_gtid_set *left, const gtid_member *p, const gtid_member *w, wr_err *err) {
+    for (int k = 0, j = 0; k < p->niv; k++) {
+        uint64_t at = p->iv[k].first, last = p->iv[k].last;
+        for (; w && j < w->niv && w->iv[j].last < at; j++) {}
+        for (int i = j; at <= last; i++) {
+            bool more = w && i < w->niv && w->iv[i].first <= last;
+            uint64_t end = more ? w->iv[i].first : last + 1;
+            if (end > at) WR_TRY(add_mysql(left, p->uuid, p->tag, at, end - 1, err));
+            if (!more) break;
+            at = w->iv[i].last + 1;
+        }
+    }
+    return WR_OK;
+}
+
+static wr_code missing_mysql(const char *whole, const char *part, wr_buf *out, bool *ret_related, wr_err *err) {
+    wr_gtid_set *w = NULL, *p = NULL, *left = NULL;
+    wr_code rc = wr_gtid_set_parse(WR_MYSQL, whole, &w, err);
+    if (rc == WR_OK) rc = wr_gtid_set_parse(WR_MYSQL, part, &p, err);
+    if (rc == WR_OK) rc = wr_gtid_set_new(WR_MYSQL, &left, err);
+    for (int i = 0; rc == WR_OK && i < p->n; i++) {
+        const gtid_member *same = member_find(w, &p->m[i]);
+        *ret_related |= same != NULL;
+        rc = subtract(left, &p->m[i], same, err);
+    }
+    if (rc == WR_OK) rc = wr_gtid_set_print(left, out, err);
+    wr_gtid_set_free(w), wr_gtid_set_free(p), wr_gtid_set_free(left);
+    return rc;
+}
+
+static bool maria_next(const char **p, gtid_member *ret) {
+    uint64_t d, srv;
+    while (**p == ',' || **p == ' ' || **p == '\n') (*p)++;
+    if (!**p || !read_u64(p, &d) || d > UINT32_MAX || !skip_dash(p) || !read_u64(p, &srv) || srv > UINT32_MAX || !skip_dash(p) || !read_u64(p, &ret->seq)) return false;
+    ret->domain = (uint32_t)d, ret->server_id = (uint32_t)srv;
+    return true;
+}
+
+/* Texts that wr_gtid_set_parse has passed. */
+static void missing_maria(const char *whole, const char *part, wr_buf *out, bool *ret_related) {
+    for (gtid_member p; maria_next(&part, &p);) {
+        uint64_t has = 0;
+        const char *at = whole;
+        for (gtid_member w; maria_next(&at, &w);)
+            if (w.domain == p.domain && w.server_id == p.server_id && w.seq > has) has = w.seq;
+        *ret_related |= has > 0;
+        if (has >= p.seq) continue;
+        if (out->n) wr_buf_printf(out, ", ");
+        if (has && has + 1 < p.seq) wr_buf_printf(out, "%u-%u-%llu to ", p.domain, p.server_id, (unsigned long long)has + 1);
+        wr_buf_printf(out, "%u-%u-%llu", p.domain, p.server_id, (unsigned long long)p.seq);
+        if (!has && p.seq > 1) wr_buf_printf(out, " and what server %u wrote before", p.server_id);
+    }
+}
+
+wr_code wr_gtid_missing(wr_flavor flavor, const char *whole, const char *part, wr_buf *ret_missing, bool *ret_related, wr_err *err) {
+    bool related = false;
+    wr_gtid_set *checked = NULL;
+    wr_buf_clear(ret_missing);
+    if (flavor == WR_MYSQL) WR_TRY(missing_mysql(whole, part, ret_missing, &related, err));
+    else {
+        WR_TRY(wr_gtid_set_parse(flavor, whole, &checked, err));
+        wr_gtid_set_free(checked);
+        WR_TRY(wr_gtid_set_parse(flavor, part, &checked, err));
+        wr_gtid_set_free(checked);
+        missing_maria(whole, part, ret_missing, &related);
+    }
+    WR_TRY(wr_buf_check(ret_missing, "GTID set", err));
+    *ret_related = related;
+    return WR_OK;
+}
+
 /* ------------------------------------------------------------------ bytes */
 wr_code wr_gtid_set_encode(const wr_gtid_set *s, wr_buf *out, wr_err *err) {
     bool tagged = false;

@@ -24,6 +24,11 @@ bool wr_gtid_set_has(const wr_gtid_set *s, const uint8_t uuid[16], const char *t
 bool wr_gtid_set_covers(const wr_gtid_set *whole, const wr_gtid_set *part);
 bool wr_gtid_set_empty(const wr_gtid_set *s);
 
+/* What a server has executed, as text. MySQL: a set. MariaDB: @@gtid_binlog_state, the last number of each domain and server, which unlike a position tells that
+ * 0-2-700 does not hold 0-1-501. *ret_missing (replaced): the transactions of `part` (a set; MariaDB: a position or a state) that are not in `whole`, for people: "uuid:501-503", "0-1-501 to
+ * 0-1-503"; "" = none. *ret_related: they have any source in common. WR_E_DECODE. */
+wr_code wr_gtid_missing(wr_flavor flavor, const char *whole, const char *part, wr_buf *ret_missing, bool *ret_related, wr_err *err);
+
 /* MySQL's binary form (PREVIOUS_GTIDS, COM_BINLOG_DUMP_GTID), plain or, when a tag occurs, tagged. */
 wr_code wr_gtid_set_encode(const wr_gtid_set *s, wr_buf *out, wr_err *err);
 wr_code wr_gtid_set_decode(wr_slice bytes, wr_gtid_set **ret_set, wr_err *err);

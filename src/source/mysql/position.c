@@ -122,6 +122,7 @@ wr_code wr_my_binlog_end(const wr_source *s, MYSQL *m, wr_pos *ret_pos, wr_err *
         grant_for_position(s, err);
         return wr_err_in(err, "reading the end of the binlog");
     }
+    e.pos.epoch = s->epoch;
     *ret_pos = e.pos;
     return WR_OK;
 }
@@ -164,6 +165,11 @@ static wr_code mariadb_end(const wr_source *s, MYSQL *m, wr_pos *ret_pos, bool *
     pos.gtid_set = WR_STEAL(before);
     *ret_pos = pos;
     return WR_OK;
+}
+
+static wr_code place_mysql_gtid(wr_source *s, MYSQL *m, wr_pos *ret, bool *ret_exact, wr_err *err);
+wr_code wr_my_binlog_end_exact(wr_source *s, MYSQL *m, wr_pos *ret_pos, bool *ret_exact, wr_err *err) {
+    return s->flavor == WR_MARIADB ? mariadb_end(s, m, ret_pos, ret_exact, err) : place_mysql_gtid(s, m, ret_pos, ret_exact, err);
 }
 
 wr_code wr_my_binlog_end_gtid(const wr_source *s, MYSQL *m, wr_pos *ret_pos, wr_err *err) {
@@ -316,6 +322,7 @@ wr_code wr_my_mariadb_snapshot(wr_source *s, MYSQL *m, wr_snapshot_kind kind, wr
     for (;;) {
         rc = wr_my_exec(m, err, "START TRANSACTION WITH CONSISTENT SNAPSHOT");
         if (rc == WR_OK) rc = snapshot_place(m, &pos, err);
+        pos.epoch = s->epoch;
         bool there = wr_pos_cmp(&pos, &end) >= 0, fresh = false, any = false;
         if (rc == WR_OK && there && kind != WR_SNAPSHOT_BUT_XA) {
             if (settled && strcmp(base.file, pos.file) == 0 && base.offset == pos.offset) break;
@@ -497,8 +504,10 @@ static wr_code place_mariadb(wr_source *s, MYSQL *m, wr_snapshot_kind kind, wr_p
     return WR_OK;
 }
 
-static wr_code place_mysql_gtid(wr_source *s, MYSQL *m, wr_pos *ret, wr_err *err) {
+/* *ret_exact: the set is all that the position covers. */
+static wr_code place_mysql_gtid(wr_source *s, MYSQL *m, wr_pos *ret, bool *ret_exact, wr_err *err) {
     wr_pos pos = {0};
+    bool exact = false;
     WR_TRY(wr_my_binlog_end(s, m, &pos, err));
     wr_code rc = settle_gtids(m, err);
     if (rc != WR_OK) {
@@ -512,6 +521,7 @@ static wr_code place_mysql_gtid(wr_source *s, MYSQL *m, wr_pos *ret, wr_err *err
         wr_pos_clear(&pos);
         pos = again;
         again = (wr_pos){0};
+        exact = true;
     }
     wr_pos_clear(&again);
     if (rc != WR_OK) {
@@ -519,6 +529,7 @@ static wr_code place_mysql_gtid(wr_source *s, MYSQL *m, wr_pos *ret, wr_err *err
         return rc;
     }
     *ret = pos;
+    *ret_exact = exact;
     return WR_OK;
 }
 
@@ -579,6 +590,7 @@ enum { XA_PATIENCE_MS = 1000, XA_AGAIN_MS = 5000, XA_TIMEOUT_MS = 20000 };
 
 static wr_code begin_on(wr_source *s, MYSQL *m, xa_rule rule, defs *ret_defs, wr_pos *ret_pos, wr_err *err) {
     char why[400] = "";
+    bool exact;
     xa_seen xa = {0};
     defs before = {0}, after = {0};
     wr_pos pos = {0};
@@ -589,7 +601,7 @@ static wr_code begin_on(wr_source *s, MYSQL *m, xa_rule rule, defs *ret_defs, wr
         if (rc != WR_OK) break;
         wr_pos_clear(&pos);
         rc = s->flavor == WR_MARIADB ? place_mariadb(s, m, WR_SNAPSHOT_BUT_XA, &pos, err)
-             : s->gtid               ? place_mysql_gtid(s, m, &pos, err)
+             : s->gtid               ? place_mysql_gtid(s, m, &pos, &exact, err)
                                      : place_mysql_locked(s, m, &before, &pos, err);
         /* DDL: a definition becomes visible together with, or after, its binlog event (metadata lock until both are
          * done; MySQL 8 in one commit). So a definition read before P is no newer than P, one read after P no older,
@@ -676,12 +688,13 @@ wr_code wr_source_settled(wr_source *s, wr_pos *ret_pos, wr_err *err) {
     MYSQL *m = NULL;
     wr_pos pos = {0};
     defs d = {0};
+    bool exact;
     WR_TRY(wr_my_connect(&s->conn, &m, err));
     wr_code rc = WR_OK;
     if (s->flavor == WR_MARIADB)
         rc = place_mariadb(s, m, WR_SNAPSHOT_SETTLED, &pos, err);
     else if (s->gtid)
-        rc = place_mysql_gtid(s, m, &pos, err);
+        rc = place_mysql_gtid(s, m, &pos, &exact, err);
     else if ((rc = read_defs(s, m, &d, err)) == WR_OK)
         rc = place_mysql_locked(s, m, &d, &pos, err);
     defs_clear(&d);
@@ -857,7 +870,7 @@ wr_code wr_source_rebase(wr_source *s, ddl_fn *fn, void *ctx, wr_pos *ret_pos, w
     return WR_OK;
 }
 
-typedef struct log_list { const wr_pos *at; wr_source_logs *l; } log_list;
+typedef struct log_list { const wr_pos *at; uint32_t epoch; wr_source_logs *l; } log_list;
 
 static wr_code take_log(void *ctx, MYSQL_ROW row, unsigned long *lengths, unsigned ncols, wr_err *err) {
     log_list *x = ctx;
@@ -865,10 +878,11 @@ static wr_code take_log(void *ctx, MYSQL_ROW row, unsigned long *lengths, unsign
     if (ncols < 2 || !row[0] || !row[1]) return WR_OK;
     wr_pos end = {0};
     WR_TRY(set_place(&end, row[0], row[1], err));
+    end.epoch = x->epoch;
     if (!l->first.file[0]) l->first = end, l->first.offset = 4;
     l->end = end;
     l->bytes += end.offset;
-    bool here = !strcmp(end.file, x->at->file);
+    bool here = x->at->epoch == x->epoch && !strcmp(end.file, x->at->file);
     if (l->there) l->bytes_behind += end.offset;
     if (here && x->at->offset <= end.offset) l->there = true, l->bytes_behind = end.offset - x->at->offset;
     return WR_OK;
@@ -888,7 +902,7 @@ static wr_code take_limit(void *ctx, MYSQL_ROW row, unsigned long *lengths, unsi
 wr_code wr_source_get_logs(wr_source *s, const wr_pos *at, wr_source_logs *ret, wr_err *err) {
     MYSQL *m = NULL;
     wr_source_logs l = {0};
-    log_list x = {at, &l};
+    log_list x = {at, s->epoch, &l};
     WR_TRY(wr_my_connect(&s->conn, &m, err));
     wr_code rc = wr_my_query(m, take_log, &x, err, "SHOW BINARY LOGS");
     if (rc == WR_OK)

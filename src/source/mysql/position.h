@@ -12,6 +12,8 @@
 wr_code wr_my_binlog_end(const wr_source *s, MYSQL *m, wr_pos *ret_pos, wr_err *err);
 /* The same with a GTID set on MariaDB too: all that the position covers, or, when that cannot be told, less. */
 wr_code wr_my_binlog_end_gtid(const wr_source *s, MYSQL *m, wr_pos *ret_pos, wr_err *err);
+/* The same again; *ret_exact: nothing is before the position that is not in the set. MySQL: with GTIDs only. */
+wr_code wr_my_binlog_end_exact(wr_source *s, MYSQL *m, wr_pos *ret_pos, bool *ret_exact, wr_err *err);
 /* MariaDB: START TRANSACTION WITH CONSISTENT SNAPSHOT and the position that equals it; gtid_set as above. The
  * transaction stays open on success. */
 typedef enum wr_snapshot_kind {

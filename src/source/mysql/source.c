@@ -1,14 +1,18 @@
 /* wr_source: one server, found out once. docs: README.md. */
-#include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "event.h"
+#include "gtid.h"
 #include "position.h"
+#include "topology.h"
 #include "source_impl.h"
+#include "weir/base/clock.h"
 #include "weir/base/mem.h"
 #include "weir/base/sum.h"
+
+enum { CATCH_UP_S = 60 };
 
 static bool dup_into(char **dst, const char *src) {
     *dst = src ? wr_strdup(src) : NULL;
@@ -23,6 +27,7 @@ void wr_source_close(wr_source *s) {
     wr_free(s->conn.password);
     wr_free(s->conn.tls_ca);
     wr_free(s->version);
+    wr_free(s->address);
     wr_free(s->identity);
     wr_free(s->pipeline_name);
     wr_free(s->spool_dir);
@@ -96,22 +101,99 @@ static wr_code ask_names(wr_source *s, MYSQL *m, wr_err *err) {
     return WR_OK;
 }
 
-/* By name and not by what it resolves to: an answer of the DNS must not switch verification off. */
-static bool is_local(const char *host) {
-    struct in_addr v4;
-    struct in6_addr v6;
-    if (*host == '/' || strcasecmp(host, "localhost") == 0) return true;
-    if (inet_pton(AF_INET, host, &v4) == 1) return ntohl(v4.s_addr) >> 24 == 127;
-    return inet_pton(AF_INET6, host, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
+/* ------------------------------------------------------------------ which server */
+static wr_code use_server(wr_source *s, const char *host, int port, wr_err *err) {
+    s->conn.port = port;
+    s->conn.tls = wr_my_tls_for(&s->conn, host);
+    s->address = wr_asprintf(strchr(host, ':') ? "[%s]:%d" : "%s:%d", host, port);
+    return dup_into(&s->conn.host, host) && s->address ? WR_OK : wr_nomem(err, "source", 256);
+}
+
+/* One address needs no choice, and what is wrong with it is told best by the connection itself. */
+static wr_code choose_server(wr_source *s, const wr_source_options *o, wr_err *err) {
+    wr_my_servers all = {0};
+    int at = 0;
+    WR_TRY(wr_my_servers_list(o, &all, err));
+    if (all.n > 1) wr_my_servers_ask(&s->conn, &all);
+    wr_code rc = all.n > 1 ? wr_my_servers_choose(&all, &(wr_my_choice){.known = o->known, .prefer = o->prefer, .zone = o->zone, .starting = true}, &at, err) : WR_OK;
+    if (rc == WR_OK) rc = use_server(s, all.at[at].host, all.at[at].port, err);
+    wr_my_servers_clear(&all);
+    return rc;
+}
+
+/* Who answers now decides, whoever it was that answered when the choice was made. */
+static wr_code settle_epoch(wr_source *s, const wr_source_options *o, MYSQL *m, wr_err *err) {
+    const wr_source_known *k = o->known;
+    s->epoch = k ? k->epoch : 0;
+    if (!k || !strcmp(k->identity, s->identity)) return WR_OK;
+    wr_my_server sv = {.host = s->conn.host, .port = s->conn.port, .weight = 1};
+    int at;
+    wr_code rc = wr_my_server_ask(m, &sv, err);
+    if (rc == WR_OK) rc = wr_my_servers_choose(&(wr_my_servers){&sv, 1}, &(wr_my_choice){.known = k}, &at, err);
+    wr_my_server_forget(&sv);
+    if (rc == WR_OK) s->epoch++;
+    return rc;
+}
+
+wr_code wr_source_look_elsewhere(const wr_source *s, const wr_source_options *o, const char *gtid_set, bool leave, bool *ret_better, wr_err *err) {
+    const wr_source_known known = {.identity = s->identity, .epoch = s->epoch, .gtid_set = gtid_set};
+    wr_my_servers all = {0};
+    int at = 0;
+    WR_TRY(wr_my_servers_list(o, &all, err));
+    if (wr_my_servers_only(&all, s)) {
+        wr_my_servers_clear(&all);
+        return *ret_better = false, WR_OK;
+    }
+    wr_my_servers_ask(&s->conn, &all);
+    wr_code rc = wr_my_servers_choose(&all, &(wr_my_choice){.known = &known, .prefer = o->prefer, .zone = o->zone, .leave = leave ? s->identity : NULL}, &at, err);
+    if (rc == WR_OK) *ret_better = strcmp(all.at[at].identity, s->identity) != 0;
+    wr_my_servers_clear(&all);
+    return rc;
+}
+
+/* Waits until the server of m has what `primary` had when it was asked. */
+static wr_code wait_for_primary(const wr_source *s, MYSQL *m, const wr_my_server *primary, wr_err *err) {
+    int64_t until = wr_mono_us() + CATCH_UP_S * 1000000ll;
+    WR_AUTO_BUF wr_buf missing = WR_BUF_INIT;
+    for (;;) {
+        wr_my_server sv = {0};
+        bool related;
+        WR_TRY(wr_my_server_ask(m, &sv, err));
+        wr_code rc = wr_gtid_missing(s->flavor, sv.executed, primary->executed, &missing, &related, err);
+        wr_my_server_forget(&sv);
+        if (rc != WR_OK || !missing.n) return rc;
+        if (wr_mono_us() > until)
+            return wr_fail(err, WR_E_TIMEOUT, WR_RETRY_SOON, "%s is a replica and after %d s still has not, of what %s:%d had: %.300s", s->address, CATCH_UP_S, primary->host, primary->port,
+                           wr_buf_cstr(&missing) ? (char *)missing.p : "?");
+        WR_AUTO char *ignored = NULL;
+        WR_TRY(wr_my_scalar(m, &ignored, err, "SELECT SLEEP(0.05)"));
+    }
+}
+
+wr_code wr_source_current(wr_source *s, const wr_source_options *o, wr_pos *ret_pos, wr_err *err) {
+    wr_my_servers all = {0};
+    const wr_my_server *primary = NULL;
+    MYSQL *m = NULL;
+    WR_TRY(wr_my_servers_list(o, &all, err));
+    if (all.n > 1 && s->gtid) wr_my_servers_ask(&s->conn, &all);
+    for (int i = 0; i < all.n; i++)
+        if (all.at[i].answers && all.at[i].role == WR_ROLE_PRIMARY && all.at[i].flavor == s->flavor) primary = &all.at[i];
+    wr_code rc = WR_OK;
+    if (primary && strcmp(primary->identity, s->identity) != 0) {
+        rc = wr_my_connect(&s->conn, &m, err);
+        if (rc == WR_OK) rc = wait_for_primary(s, m, primary, err);
+        wr_my_disconnect(m);
+    }
+    wr_my_servers_clear(&all);
+    return rc == WR_OK ? wr_source_now(s, ret_pos, err) : rc;
 }
 
 static wr_code open_on(wr_source *s, const wr_source_options *o, wr_err *err) {
-    bool ok = dup_into(&s->conn.host, o->host ? o->host : "127.0.0.1") && dup_into(&s->conn.user, o->user) &&
+    bool ok = dup_into(&s->conn.user, o->user) &&
               dup_into(&s->conn.password, o->password) && dup_into(&s->conn.tls_ca, o->tls_ca) &&
               dup_into(&s->pipeline_name, o->pipeline_name) && dup_into(&s->spool_dir, o->spool_dir);
     if (!ok) return wr_nomem(err, "source", 1024);
-    s->conn.port = o->port ? o->port : 3306;
-    s->conn.tls = o->tls != WR_TLS_AUTO ? o->tls : is_local(s->conn.host) ? WR_TLS_PREFERRED : WR_TLS_VERIFY;
+    s->conn.tls = o->tls; /* AUTO: until the server is chosen */
     s->conn.tls_chosen = o->tls != WR_TLS_AUTO;
     s->conn.packet_max = o->packet_max ? o->packet_max : WR_EVENT_MAX;
     s->types = (wr_my_types){.zero_date = o->zero_date, .time_as = o->time_as, .replaced = &s->stats.replaced_dates};
@@ -119,10 +201,12 @@ static wr_code open_on(wr_source *s, const wr_source_options *o, wr_err *err) {
     s->server_id = o->server_id ? o->server_id : derived_server_id(o->pipeline_name);
     WR_TRY(wr_budget_new(o->budget_path, o->snapshot_rows_per_second, o->max_readers, &s->budget, err));
     WR_TRY(wr_capture_new(o->capture, o->ncapture, o->exclude, o->nexclude, &s->capture, err));
+    WR_TRY(choose_server(s, o, err));
     MYSQL *m;
     WR_TRY(wr_my_connect(&s->conn, &m, err));
     wr_code rc = ask_flavor(s, m, err);
     if (rc == WR_OK) rc = ask_identity(s, m, err);
+    if (rc == WR_OK) rc = settle_epoch(s, o, m, err);
     if (rc == WR_OK) rc = ask_names(s, m, err);
     if (rc == WR_OK) rc = ask_foreign_keys(s, m, err);
     wr_my_disconnect(m);
@@ -147,6 +231,8 @@ wr_code wr_source_open(const wr_source_options *opts, wr_source **ret_source, wr
 wr_flavor wr_source_flavor(const wr_source *s) { return s->flavor; }
 const char *wr_source_version(const wr_source *s) { return s->version; }
 const char *wr_source_identity(const wr_source *s) { return s->identity; }
+uint32_t wr_source_epoch(const wr_source *s) { return s->epoch; }
+const char *wr_source_address(const wr_source *s) { return s->address; }
 bool wr_source_captures(const wr_source *s, const char *db, const char *name) { return wr_capture_matches(s->capture, db, name); }
 
 wr_code wr_source_restore(wr_source *s, const wr_ddl *ddl, wr_err *err) { return wr_catalogue_restore(s->catalogue, ddl, err); }

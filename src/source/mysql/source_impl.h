@@ -14,9 +14,11 @@ struct wr_source {
     wr_flavor flavor;
     uint32_t version_num;         /* 101119, 90704 */
     char *version;
+    char *address;                /* "host:port" */
     char *identity;
     bool native_fk;               /* MySQL since 9.6: innodb_native_foreign_keys=ON, so cascades are not logged */
     bool gtid;                    /* MySQL: gtid_mode=ON; MariaDB: always */
+    uint32_t epoch;               /* of every position taken here */
     uint32_t server_id;
     char *pipeline_name;
     char *spool_dir;

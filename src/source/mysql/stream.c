@@ -11,6 +11,7 @@
 #include "applier.h"
 #include "position.h"
 #include "source_impl.h"
+#include "topology.h"
 #include "weir/base/clock.h"
 #include "weir/base/mem.h"
 
@@ -35,6 +36,7 @@ typedef struct stream {
     wr_applier *applier;
     wr_xa_spool *spool;
     int64_t stop_asked_us, idle_told_us;
+    const char *by_gtid;       /* the set it began with, when it began by GTID; borrowed */
     wr_pos again;              /* the applier wants the events from here on once more; "" = no */
 } stream;
 
@@ -213,6 +215,20 @@ static wr_code check_history(stream *st, const wr_pos *from, wr_err *err) {
                    (unsigned long long)from->offset, now ? now : "", from->gtid_set);
 }
 
+/* A start by GTID at another server than the one `from` was captured at: whoever answers here must have all of it. The server itself would not mind: MySQL sends what is
+ * not in the set, MariaDB goes by numbers. */
+static wr_code check_executed(stream *st, const wr_pos *from, wr_err *err) {
+    wr_my_server sv = {0};
+    WR_AUTO_BUF wr_buf missing = WR_BUF_INIT;
+    bool related;
+    WR_TRY(wr_my_server_ask(st->m, &sv, err));
+    wr_code rc = wr_gtid_missing(st->s->flavor, sv.executed, from->gtid_set, &missing, &related, err);
+    wr_my_server_forget(&sv);
+    WR_TRY(rc);
+    if (!missing.n) return WR_OK;
+    return wr_fail(err, WR_E_SERVER, WR_RETRY_SOON, "%s does not have, of what was captured: %.300s", st->s->address, wr_buf_cstr(&missing) ? (char *)missing.p : "?");
+}
+
 static wr_code open_dump(stream *st, const wr_pos *from, wr_err *err) {
     WR_TRY(wr_my_connect(&st->s->conn, &st->m, err));
     st->tls = mysql_get_ssl_cipher(st->m) != NULL;
@@ -220,7 +236,7 @@ static wr_code open_dump(stream *st, const wr_pos *from, wr_err *err) {
     wr_my_take_large(&st->s->conn, st->m);
     MARIADB_PVIO *pvio = st->m->net.pvio;
     if (pvio && pvio->methods->set_timeout) pvio->methods->set_timeout(pvio, PVIO_READ_TIMEOUT, SILENCE_MAX_S);
-    WR_TRY(check_history(st, from, err));
+    WR_TRY(from->file[0] ? check_history(st, from, err) : check_executed(st, from, err));
     WR_TRY(set_session(st, st->m, st->tls, st->s->server_id, err));
     WR_TRY(register_replica(st, st->m, st->s->server_id, err));
     if (from->file[0] && from->offset <= DUMP_OFFSET_MAX) return dump_by_offset(st->m, from->file, from->offset, 0, st->s->server_id, err);
@@ -246,6 +262,23 @@ static wr_code go_back(stream *st, wr_err *err) {
     wr_code rc = open_dump(st, &at, err);
     wr_pos_clear(&at);
     return rc == WR_OK ? rc : wr_err_in(err, "reading a transaction a second time, of which a part was undone");
+}
+
+/* Begun by GTID, and nothing has come yet: where the stream stands is the end of the binlog, if that covers nothing else. */
+static wr_code find_place(stream *st, wr_err *err) {
+    if (!wr_applier_unplaced(st->applier)) return WR_OK;
+    MYSQL *m;
+    wr_pos end = {0};
+    wr_gtid_set *ours = NULL, *theirs = NULL;
+    bool exact = false;
+    WR_TRY(aux_connection(st, &m, err));
+    WR_TRY(wr_my_binlog_end_exact(st->s, m, &end, &exact, err));
+    wr_code rc = wr_gtid_set_parse(st->s->flavor, st->by_gtid, &ours, err);
+    if (rc == WR_OK) rc = wr_gtid_set_parse(st->s->flavor, end.gtid_set ? end.gtid_set : "", &theirs, err);
+    if (rc == WR_OK && exact && wr_gtid_set_covers(ours, theirs)) wr_applier_place(st->applier, &end);
+    wr_gtid_set_free(ours), wr_gtid_set_free(theirs);
+    wr_pos_clear(&end);
+    return rc;
 }
 
 /* ------------------------------------------------------------------ packets */
@@ -313,7 +346,10 @@ static wr_code run(stream *st, const wr_pos *from, wr_err *err) {
             WR_TRY(go_back(st, err));
             continue;
         }
-        if (st->tls && event.n > 4 && (event.p[4] == EV_HEARTBEAT || event.p[4] == EV_HEARTBEAT_V2)) WR_TRY(wr_applier_idle(st->applier, err));
+        if (event.n > 4 && (event.p[4] == EV_HEARTBEAT || event.p[4] == EV_HEARTBEAT_V2)) {
+            WR_TRY(find_place(st, err));
+            if (st->tls) WR_TRY(wr_applier_idle(st->applier, err));
+        }
     }
 }
 
@@ -370,7 +406,7 @@ static wr_code search_back(stream *st, const wr_pos *limit, search_fn *fn, void 
     wr_code rc = list_logs(st, &l, err);
     bool enough = false;
     for (int i = l.n - 1; i >= 0 && rc == WR_OK && !enough; i--) {
-        wr_pos at = {.offset = 4};
+        wr_pos at = {.offset = 4, .epoch = limit->epoch};
         snprintf(at.file, sizeof at.file, "%s", l.name[i]);
         if (wr_pos_cmp(&at, limit) > 0) continue;
         rc = fn(st, l.name[i], limit, ctx, &enough, err);
@@ -432,16 +468,41 @@ wr_code wr_my_xa_between(wr_source *s, const wr_pos *after, const wr_pos *upto, 
 }
 
 /* ------------------------------------------------------------------ */
+/* A definition that came from the server of an earlier epoch when it was ahead of `from`: which of this server's rows are older than it cannot be told. */
+static wr_code no_table_ahead(void *ctx, const wr_my_table *t, wr_err *err) {
+    const wr_pos *from = ctx;
+    if (!wr_my_table_ahead(t, from->epoch, from->file, from->offset)) return WR_OK;
+    wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "%s.%s: its definition was read from a server that is gone, behind the last transaction that was captured there (%s:%llu)", t->db, t->name, from->file,
+            (unsigned long long)from->offset);
+    return wr_err_cure(err, "the table must be read again: exclude it, start, wait until the stream is at the server's end, and take it in again");
+}
+
+/* Where to begin at the server of now: `from` itself, or, captured at another one, its GTID set. *ret: borrows. */
+static wr_code start_of(stream *st, const wr_pos *from, wr_pos *ret, wr_err *err) {
+    *ret = *from;
+    if (from->epoch == st->s->epoch) return WR_OK;
+    if (!st->s->gtid || !from->gtid_set || !from->gtid_set[0]) {
+        wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "position %s:%llu is one of another server, and without GTIDs nothing tells where %s has it", from->file, (unsigned long long)from->offset, st->s->address);
+        return wr_err_cure(err, "bring the server back that was followed, or give the pipeline a new home to load every table again; with gtid_mode=ON on all servers this is not needed the next time");
+    }
+    WR_TRY(wr_catalogue_each(st->s->catalogue, no_table_ahead, (void *)(uintptr_t)from, err));
+    *ret = (wr_pos){.epoch = st->s->epoch, .gtid_set = from->gtid_set};
+    st->by_gtid = from->gtid_set;
+    return WR_OK;
+}
+
 wr_code wr_source_stream(wr_source *s, const wr_pos *from, const wr_stream_sink *sink, wr_err *err) {
     stream st = {.s = s, .sink = sink, .stop_asked_us = wr_mono_us()};
+    wr_pos start;
     wr_catalogue_rollback(s->catalogue);
-    wr_code rc = WR_OK;
+    wr_code rc = start_of(&st, from, &start, err);
+    if (rc != WR_OK) return rc;
     if (s->spool_dir) rc = wr_xa_spool_open(s->spool_dir, from, &st.spool, err);
     wr_applier_env env = {.sink = sink, .catalogue = s->catalogue, .types = s->types, .flavor = s->flavor, .event_max = s->conn.packet_max, .gtid = s->gtid, .spool = st.spool,
                           .native_fk = s->native_fk, .join_at = &s->join_at, .stats = &s->stats, .ctx = &st, .connection = aux_connection, .hunt = hunt, .again = want_again};
-    if (rc == WR_OK) rc = wr_applier_new(&env, from, &st.applier, err);
-    if (rc == WR_OK) rc = open_dump(&st, from, err);
-    if (rc == WR_OK) rc = run(&st, from, err);
+    if (rc == WR_OK) rc = wr_applier_new(&env, &start, &st.applier, err);
+    if (rc == WR_OK) rc = open_dump(&st, &start, err);
+    if (rc == WR_OK) rc = run(&st, &start, err);
     set_waiting(&st, 0);
     if (rc == WR_E_CANCELLED) rc = WR_OK; /* in a search, at the sink's wish */
     if (st.applier) {

@@ -196,6 +196,7 @@ static wr_code scan_one(void *ctx, const char *name, wr_err *err) {
     wr_pos pos = {.offset = strtoull(name + 33, &end, 10)};
     size_t n = strlen(end);
     if (*end != '.' || n < 6) return WR_OK;
+    if (end[1] == 'e') pos.epoch = (uint32_t)strtoul(end + 2, NULL, 10);
     snprintf(pos.file, sizeof pos.file, "x%.*s", (int)(n - 5 > 64 ? 64 : n - 5), end); /* ".000012" decides the order */
     if (wr_pos_cmp(&pos, sc->from) <= 0) return wr_file_remove(path, err);
     return scan_prepared(sc->s, path, sc->from, err);
@@ -379,8 +380,9 @@ wr_code wr_xa_spool_commit(wr_xa_spool *s, const wr_xid *xid, const wr_pos *pos,
     if (rc != WR_OK) return rc;
 
     const char *dot = strrchr(pos->file, '.');
-    char suffix[128];
-    snprintf(suffix, sizeof suffix, ".%llu%.64s.done", (unsigned long long)pos->offset, dot && dot[1] ? dot : ".0");
+    char suffix[128], epoch[16] = "";
+    if (pos->epoch) snprintf(epoch, sizeof epoch, ".e%u", pos->epoch);
+    snprintf(suffix, sizeof suffix, ".%llu%s%.40s.done", (unsigned long long)pos->offset, epoch, dot && dot[1] ? dot : ".0");
     char *to = NULL;
     WR_TRY(path_of(s, id, suffix, &to, err));
     if (WR_FAULT("xa.commit")) return wr_free(to), wr_fail(err, WR_E_IO, WR_RETRY_NO, "fault xa.commit");

@@ -33,6 +33,19 @@ static void positions_order_by_file_number_then_offset(void **st) {
     assert_int_equal(cmp("", 0, "", 0), 0);
 }
 
+static void a_later_epoch_is_later_whatever_the_file_says(void **st) {
+    wr_pos old = at("b.000009", 500), new = at("b.000001", 4), none = {0};
+    new.epoch = 1;
+    assert_int_equal(wr_pos_cmp(&old, &new), -1);
+    assert_int_equal(wr_pos_cmp(&new, &old), 1);
+    none.epoch = 1;
+    assert_int_equal(wr_pos_cmp(&none, &old), -1);
+    char b[512];
+    assert_string_equal(wr_pos_print(&new, b), "b.000001:4 epoch 1");
+    new.gtid_set = "0-1-5";
+    assert_string_equal(wr_pos_print(&new, b), "b.000001:4 epoch 1 gtid 0-1-5");
+}
+
 static void copies_are_independent(void **st) {
     wr_err e = WR_ERR_INIT;
     wr_pos a = at("b.000001", 7), b = {0};
@@ -54,6 +67,7 @@ static void encodings_round_trip_and_no_truncation_does(void **st) {
         wr_err e = WR_ERR_INIT;
         wr_pos a = at(i ? "binlog.000012" : "", 1ULL << (16 * i)), b;
         a.gtid_set = (char *)(uintptr_t)sets[i];
+        a.epoch = (uint32_t)(i & 1 ? i : 0);
         WR_AUTO_BUF wr_buf buf = WR_BUF_INIT;
         wr_pos_encode(&buf, &a);
         wr_rd r = wr_rd_of(buf.p, buf.n);
@@ -61,6 +75,7 @@ static void encodings_round_trip_and_no_truncation_does(void **st) {
         assert_int_equal(wr_rd_left(&r), 0);
         assert_string_equal(b.file, a.file);
         assert_true(b.offset == a.offset);
+        assert_int_equal(b.epoch, a.epoch);
         if (sets[i])
             assert_string_equal(b.gtid_set, sets[i]);
         else
@@ -122,6 +137,7 @@ static void positions_print_with_the_set_cut_when_long(void **st) {
 int main(void) {
     const struct CMUnitTest t[] = {
         cmocka_unit_test(positions_order_by_file_number_then_offset),
+        cmocka_unit_test(a_later_epoch_is_later_whatever_the_file_says),
         cmocka_unit_test(copies_are_independent),
         cmocka_unit_test(encodings_round_trip_and_no_truncation_does),
         cmocka_unit_test(names_that_do_not_fit_are_corrupt),

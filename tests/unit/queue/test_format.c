@@ -114,6 +114,23 @@ static void gtid_sets_may_come_go_grow_shrink_and_stay(void **state) {
     pos_state_free(&r);
 }
 
+static void an_epoch_stays_until_another_comes_and_begins_every_block_anew(void **state) {
+    static const struct { uint32_t epoch; bool block; } ends[] = {{0, true}, {1, false}, {1, false}, {7, false}, {7, true}, {0, false}, {UINT32_MAX, true}, {0, true}};
+    pos_state w = {0}, r = {0};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        wr_err err = WR_ERR_INIT;
+        WR_AUTO_BUF wr_buf b = WR_BUF_INIT;
+        wr_pos pos = {.file = "f.1", .offset = 4 + i, .epoch = ends[i].epoch};
+        if (ends[i].block) w.base = r.base = false;
+        end_encode(&b, &w, &pos, 1);
+        pos_state_set(&w, &pos, 1);
+        OK(end_decode(&r, wr_buf_view(&b), &err));
+        assert_int_equal(r.pos.epoch, ends[i].epoch);
+    }
+    pos_state_free(&w);
+    pos_state_free(&r);
+}
+
 static void records_that_run_over_the_end_are_refused(void **state) {
     static const struct {
         uint8_t p[8];
@@ -141,6 +158,7 @@ int main(void) {
         cmocka_unit_test(no_flipped_bit_of_a_block_header_goes_unnoticed),
         cmocka_unit_test(a_long_gtid_set_of_which_one_number_moves_costs_a_few_bytes),
         cmocka_unit_test(gtid_sets_may_come_go_grow_shrink_and_stay),
+        cmocka_unit_test(an_epoch_stays_until_another_comes_and_begins_every_block_anew),
         cmocka_unit_test(records_that_run_over_the_end_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -120,11 +120,53 @@ static void a_failed_allocation_is_an_error(void **state) {
     fail();
 }
 
+static void missing_is(wr_flavor flavor, const char *whole, const char *part, const char *want, bool related) {
+    wr_err err = WR_ERR_INIT;
+    WR_AUTO_BUF wr_buf b = WR_BUF_INIT;
+    bool is = !related;
+    assert_int_equal(wr_gtid_missing(flavor, whole, part, &b, &is, &err), WR_OK);
+    assert_string_equal(b.n ? (char *)wr_buf_cstr(&b) : "", want);
+    assert_int_equal(is, related);
+}
+
+static void what_a_server_lacks_is_told_transaction_by_transaction(void **state) {
+    missing_is(WR_MYSQL, A ":1-100", A ":1-100", "", true);
+    missing_is(WR_MYSQL, A ":1-100", A ":1-103", A ":101-103", true);
+    missing_is(WR_MYSQL, A ":1-5:8-9:12-20", A ":1-20", A ":6-7:10-11", true);
+    missing_is(WR_MYSQL, A ":3-5:8", A ":1-9", A ":1-2:6-7:9", true);
+    missing_is(WR_MYSQL, A ":1-20", A ":2-3:7:9-11", "", true);
+    missing_is(WR_MYSQL, A ":1-4:6-20", A ":2-3:5:9-11:21", A ":5:21", true); /* gaps on both sides */
+    missing_is(WR_MYSQL, A ":1-100," B ":1-7", A ":1-100," B ":1-9", B ":8-9", true);
+    missing_is(WR_MYSQL, B ":1-900", A ":1-5", A ":1-5", false);
+    missing_is(WR_MYSQL, "", A ":1-5", A ":1-5", false);
+    missing_is(WR_MYSQL, A ":1-5", "", "", false);
+    missing_is(WR_MYSQL, A ":1-9:x:1-3", A ":1-5:x:2-4", A ":x:4", true); /* a tag is a source of its own */
+    missing_is(WR_MYSQL, A ":1-9", A ":x:1", A ":x:1", false);
+}
+
+static void a_number_of_mariadb_counts_for_the_server_that_gave_it(void **state) {
+    missing_is(WR_MARIADB, "0-1-500,0-2-700", "0-1-500", "", true);
+    missing_is(WR_MARIADB, "0-1-500,0-2-700", "0-1-503", "0-1-501 to 0-1-503", true); /* although 700 is more than 503 */
+    missing_is(WR_MARIADB, "0-1-500", "0-1-501", "0-1-501", true);
+    missing_is(WR_MARIADB, "0-7-900", "0-1-500", "0-1-500 and what server 1 wrote before", false);
+    missing_is(WR_MARIADB, "1-1-900", "0-1-500,1-1-3", "0-1-500 and what server 1 wrote before", true);
+    missing_is(WR_MARIADB, "0-1-400,0-2-450,0-1-500", "0-1-450,0-2-450", "", true);
+    missing_is(WR_MARIADB, ",0-1-5", "0-1-5,", "", true);
+    missing_is(WR_MARIADB, "", "", "", false);
+    wr_err err = WR_ERR_INIT;
+    WR_AUTO_BUF wr_buf b = WR_BUF_INIT;
+    bool related;
+    assert_int_equal(wr_gtid_missing(WR_MARIADB, "0-1-5", A ":1-5", &b, &related, &err), WR_E_DECODE);
+    assert_int_equal(wr_gtid_missing(WR_MYSQL, A ":1-5", "0-1-5", &b, &related, &err), WR_E_DECODE);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_becomes_canonical),      cmocka_unit_test(what_is_no_set_is_refused),
         cmocka_unit_test(gaps_are_kept_and_closed),    cmocka_unit_test(bytes_and_text_agree),
-        cmocka_unit_test(a_set_covers_its_parts_only), cmocka_unit_test(a_failed_allocation_is_an_error),
+        cmocka_unit_test(a_set_covers_its_parts_only), cmocka_unit_test(what_a_server_lacks_is_told_transaction_by_transaction),
+        cmocka_unit_test(a_number_of_mariadb_counts_for_the_server_that_gave_it),
+        cmocka_unit_test(a_failed_allocation_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

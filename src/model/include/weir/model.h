@@ -124,20 +124,22 @@ wr_code wr_schema_from_json(wr_slice json, wr_schema **ret_schema, wr_err *err);
 
 /* ------------------------------------------------------------------ source position */
 #define WR_POS_FILE_MAX 256
-/* A place in a server's binlog: the end of a transaction. file+offset order positions of one server; the GTID set says
- * the same to any server of the cluster. */
+/* A place in a server's binlog: the end of a transaction. file+offset order positions of one server, the epoch those of a pipeline that
+ * went on at another server; the GTID set says the same to any server of the cluster. */
 typedef struct wr_pos {
     char file[WR_POS_FILE_MAX]; /* "binlog.000012"; "" = none */
     uint64_t offset;
+    uint32_t epoch; /* how often the pipeline has gone on at another server before */
     char *gtid_set; /* everything executed up to here; MariaDB "0-1-5,1-2-7" or MySQL set; owned, may be NULL */
 } wr_pos;
 void wr_pos_clear(wr_pos *p); /* frees, becomes "none" */
 wr_code wr_pos_copy(wr_pos *dst, const wr_pos *src, wr_err *err);
-/* <0, 0, >0 by file number (digits behind the last dot), then offset. Only for positions of one server. */
+/* <0, 0, >0 by epoch, then file number (digits behind the last dot), then offset. Across epochs it is the order in which a pipeline has met them: a position
+ * of an earlier server that the pipeline had not come to when it left that server may hold what a later one's does not. */
 int wr_pos_cmp(const wr_pos *a, const wr_pos *b);
 void wr_pos_encode(wr_buf *b, const wr_pos *p);
 wr_code wr_pos_decode(wr_rd *r, wr_pos *ret_pos, wr_err *err); /* *ret_pos is overwritten, not freed */
-char *wr_pos_print(const wr_pos *p, char buf[512]);            /* "binlog.000012:4711 gtid 0-1-5" (set cut when long) */
+char *wr_pos_print(const wr_pos *p, char buf[512]);            /* "binlog.000012:4711 epoch 1 gtid 0-1-5"; no epoch when 0, set cut when long */
 
 /* ------------------------------------------------------------------ changes */
 typedef enum wr_op { WR_OP_INSERT = 1, WR_OP_UPDATE = 2, WR_OP_DELETE = 3 } wr_op;

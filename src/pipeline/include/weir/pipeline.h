@@ -52,6 +52,7 @@ typedef struct wr_pipeline_options {
     int format_version;             /* 0 = 3 */
     const wr_layout_rule *layout; int nlayout;
     int64_t commit_every_us;        /* 0 = 10 s */
+    int64_t inspect_every_us;       /* 0 = 60 s */
     uint64_t commit_bytes;          /* 0 = 128 MB */
     wr_watch_options watch;
 } wr_pipeline_options;
@@ -201,6 +202,8 @@ typedef struct wr_status_file {
 } wr_status_file;
 wr_code wr_status_read(const char *home, wr_status_file *ret_status, wr_err *err); /* WR_E_NOTFOUND: never ran */
 void wr_status_clear(wr_status_file *s);
+/* The server that the sync follows. *ret_identity: owned. WR_E_NOTFOUND: it does not say. */
+wr_code wr_status_followed(const wr_status_file *s, char **ret_identity, uint32_t *ret_epoch, wr_err *err);
 bool wr_status_running(const char *home); /* a sync runs there */
 
 #endif

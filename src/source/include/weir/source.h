@@ -20,9 +20,25 @@ typedef enum wr_tls { WR_TLS_AUTO = 0, WR_TLS_DISABLED, WR_TLS_PREFERRED, WR_TLS
 typedef enum wr_zero_date { WR_ZERO_NULL = 0, WR_ZERO_EPOCH, WR_ZERO_STRING, WR_ZERO_ERROR } wr_zero_date;
 typedef enum wr_time_as { WR_TIME_MICROS = 0, WR_TIME_STRING } wr_time_as;
 
+typedef enum wr_prefer { WR_PREFER_REPLICA = 0, WR_PREFER_PRIMARY, WR_PREFER_ANY } wr_prefer;
+
+/* What a pipeline that has run before remembers of its server. */
+typedef struct wr_source_known {
+    const char *identity;              /* wr_source_identity */
+    uint32_t epoch;                    /* of positions taken there */
+    const char *gtid_set;              /* everything captured; NULL = nothing, or without GTIDs */
+    bool only;                         /* no other server will do: a process beside the sync, which is to see what the sync sees */
+} wr_source_known;
+
 typedef struct wr_source_options { /* strings are borrowed during open only */
     const char *host, *user, *password; /* password never appears in messages */
     int port;
+    const char *const *hosts; int nhosts; /* more servers of the cluster, "host" or "host:port"; account and TLS are the same everywhere */
+    const char *const *topology_command; int ntopology_command; /* or a service that names them: a command and its arguments, */
+    const char *topology_url;          /* or an address that is read; asked at every choice. docs/operate/failover.md has its answer */
+    wr_prefer prefer;                  /* among several */
+    const char *zone;                  /* where this process is; NULL = no matter */
+    const wr_source_known *known;      /* NULL: nothing yet, every server will do */
     wr_tls tls;
     const char *tls_ca;                /* PEM file, NULL = system's */
     const char *const *capture; int ncapture;  /* anchored POSIX extended regular expressions on "db.table" */
@@ -39,15 +55,25 @@ typedef struct wr_source_options { /* strings are borrowed during open only */
     const char *spool_dir;             /* for prepared XA transactions; created when needed */
 } wr_source_options;
 
+/* More than one address: there may be another server to go on at. */
+static inline bool wr_source_is_several(const wr_source_options *o) { return o->nhosts > 0 || o->ntopology_command > 0 || o->topology_url; }
+
 typedef enum wr_flavor { WR_MARIADB = 1, WR_MYSQL = 2 } wr_flavor;
 
-/* Connects, finds out what it is, closes again on failure. WR_E_AUTH, WR_E_NET (retry soon), WR_E_UNSUPPORTED. */
+/* Connects, finds out what it is, closes again on failure. WR_E_AUTH, WR_E_NET (retry soon), WR_E_UNSUPPORTED. With `known` it is the server that is known, or, where that does
+ * not answer or is not fit any more, another one of the cluster which has everything that was captured: then positions are of the next epoch. No other server is ever opened: WR_E_CONFLICT
+ * names the transactions that exist only in what was captured, or says that the servers are of another cluster; WR_E_SERVER (retry soon): a replica is still behind. */
 wr_code wr_source_open(const wr_source_options *opts, wr_source **ret_source, wr_err *err);
 void wr_source_close(wr_source *s);
 wr_flavor wr_source_flavor(const wr_source *s);
 const char *wr_source_version(const wr_source *s);
 /* What tells this server's history from any other's: MySQL "uuid", MariaDB "domain/server id + first binlog's identity" as far as it has one. Stable text. */
 const char *wr_source_identity(const wr_source *s);
+uint32_t wr_source_epoch(const wr_source *s);      /* of its positions */
+const char *wr_source_address(const wr_source *s); /* "host:port" */
+/* Whether the pipeline that follows s, and has captured gtid_set, should go on at another server now. leave: s has failed. Asks every server; an error says why there is none to go to.
+ * opts: those of wr_source_open. @thread any */
+wr_code wr_source_look_elsewhere(const wr_source *s, const wr_source_options *opts, const char *gtid_set, bool leave, bool *ret_better, wr_err *err);
 bool wr_source_captures(const wr_source *s, const char *db, const char *name);
 
 /* ------------------------------------------------------------------ preflight */
@@ -66,9 +92,22 @@ typedef struct wr_check_sink {
 } wr_check_sink;
 wr_code wr_source_check(wr_source *s, const wr_check_sink *sink, wr_err *err);
 
+/* The same kind of findings while a pipeline runs: whether the server is still the one that is believed, its replication and the other servers, how long binlog files are kept. */
+typedef struct wr_inspection {
+    void *ctx;
+    const wr_pos *captured;            /* the end of what is captured */
+    int64_t behind_us;                 /* how old the newest captured change is while there are newer ones, else 0 */
+    void (*finding)(void *ctx, const wr_finding *f);
+    wr_code (*table)(void *ctx, const char *db, const char *name, wr_err *err); /* each table there that the patterns name; helpers of online schema changes left out. NULL = not wanted */
+} wr_inspection;
+/* *ret_better: it should go on at another server, as in wr_source_look_elsewhere. opts: those of wr_source_open. @thread any */
+wr_code wr_source_inspect(const wr_source *s, const wr_source_options *opts, const wr_inspection *in, bool *ret_better, wr_err *err);
+
 /* ------------------------------------------------------------------ positions */
 /* The end of the binlog now: everything committed before the call is at or before it. */
 wr_code wr_source_now(wr_source *s, wr_pos *ret_pos, wr_err *err);
+/* The same of the whole source, where that has several servers and s is a replica: waits until s has what the primary had at the call. opts: those of wr_source_open. WR_E_TIMEOUT. */
+wr_code wr_source_current(wr_source *s, const wr_source_options *opts, wr_pos *ret_pos, wr_err *err);
 /* A position to start streaming from such that every row state a later SELECT can see, and which is not in the stream from
  * there on, was committed before it (MariaDB: consistent snapshot; MySQL: gtid_executed, or a moment of FLUSH TABLES WITH READ LOCK
  * without GTID). The tables' definitions of that moment become the source's catalogue; tables get ids from first_table_id on. @stream */
@@ -188,7 +227,7 @@ typedef struct wr_stream_stats {   /* read by any thread, each field atomically 
     int64_t last_packet_us;        /* our time of the newest packet, heartbeats included: the server answers */
 } wr_stream_stats;
 
-/* Streams from `from` until `stopping` (WR_OK) or an error. The caller retries WR_RETRY_SOON errors by calling again with the last
+/* Streams from `from` until `stopping` (WR_OK) or an error. A `from` of an earlier epoch is gone on from by its GTID set. The caller retries WR_RETRY_SOON errors by calling again with the last
  * committed position. Refuses a position the server no longer has, or of another history: WR_E_GAP. @stream */
 wr_code wr_source_stream(wr_source *s, const wr_pos *from, const wr_stream_sink *sink, wr_err *err);
 void wr_source_stream_stats(const wr_source *s, wr_stream_stats *ret_stats);

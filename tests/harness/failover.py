@@ -1,0 +1,33 @@
+"""What tests of several servers share; the fixtures `cluster` and `follow` are in integration/conftest.py."""
+import time
+
+from .compare import assert_equal
+from .lake import Lake
+
+DB = "w_f"      # the captured database
+
+
+def create(server):
+    server.sql("CREATE TABLE t (id INT PRIMARY KEY, v INT, s VARCHAR(40))", "CREATE TABLE nokey (a INT, b VARCHAR(20))",
+               *[f"INSERT INTO t VALUES ({i}, {i}, 'row {i}')" for i in range(50)], "INSERT INTO nokey VALUES (1, 'x'), (1, 'x'), (2, 'y')", db=DB)
+
+
+def same(weir, server, *tables):
+    assert_equal(server, Lake(weir.home), DB, tables or ("t", "nokey"))
+
+
+def source(weir):
+    return weir.status()["source"]
+
+
+def at(weir):
+    return int(source(weir)["address"].rpartition(":")[2])
+
+
+def until(what, seconds=60, every=0.2):
+    """waits until what() is true; -> seconds it took"""
+    began = time.monotonic()
+    while not what():
+        assert time.monotonic() - began < seconds, f"not within {seconds} s: {what.__doc__ or what}"
+        time.sleep(every)
+    return time.monotonic() - began

@@ -1,0 +1,392 @@
+"""Several servers of a source: which is captured, going on at another when it is gone, and never at one whose history is not that of what was captured (F6, F7)."""
+import sqlite3
+import threading
+import time
+
+import pytest
+from harness.failover import DB, at, create, same, source, until
+from services import instance
+from services.cluster import Cluster
+
+pytestmark = pytest.mark.local_lake("failover is about the source")
+
+
+def heads(weir):
+    """where each lake table is: changes with every commit"""
+    with sqlite3.connect(f"file:{weir.home}/catalog.db?mode=ro", uri=True) as con:
+        return con.execute("SELECT table_namespace, table_name, metadata_location FROM iceberg_tables ORDER BY 1, 2").fetchall()
+
+
+class Writer:
+    """Changes t and nokey on a server, some 200 a second, until stop(); errors of a server that is gone end it."""
+
+    def __init__(self, server, first):
+        self.server, self.n, self.end = server, first, False
+        self.thread = threading.Thread(target=self.run)
+        self.thread.start()
+
+    def run(self):
+        try:
+            with self.server.connect(database=DB) as con, con.cursor() as cur:
+                while not self.end:
+                    i, self.n = self.n, self.n + 1
+                    cur.execute(f"INSERT INTO t VALUES ({i}, 0, 'written')")
+                    cur.execute(f"UPDATE t SET v = v + 1 WHERE id IN ({i}, {i - 7}, {i % 50})")
+                    cur.execute(f"DELETE FROM t WHERE id = {i - 100} AND id >= 50")
+                    cur.execute(f"INSERT INTO nokey VALUES ({i % 5}, 'n')")
+                    time.sleep(0.01)
+        except Exception:
+            if not self.end and self.server.pid:
+                raise
+
+    def stop(self):
+        self.end = True
+        self.thread.join()
+        return self.n
+
+
+# ---------------------------------------------------------------- where it begins
+def test_a_replica_is_preferred_and_what_the_primary_has_is_waited_for(cluster, follow):
+    c = cluster(2)
+    create(c.primary)
+    w = follow(c)
+    w.start()
+    w.wait()
+    assert at(w) == c.servers[1].port
+    c.primary.sql("UPDATE t SET v = 1000 WHERE id < 20", "INSERT INTO nokey VALUES (3, 'z')", db=DB)
+    w.wait()                                # of the primary's position
+    w.stop()
+    same(w, c.primary)
+    assert w.run("compare").status == 0
+    other = follow(c, prefer="primary")
+    other.catch_up()
+    assert at(other) == c.primary.port
+
+
+def test_a_replica_that_leaves_changes_out_is_not_taken(cluster, follow):
+    """its GTIDs say that it has executed what it has filtered away"""
+    c = cluster(2)
+    create(c.primary)
+    replica, _ = c._words()
+    c.servers[1].sql(f"STOP {replica}", f"SET GLOBAL replicate_ignore_table = '{DB}.nokey'" if c.flavor == "mariadb" else f"CHANGE REPLICATION FILTER REPLICATE_IGNORE_TABLE = ({DB}.nokey)",
+                     f"START {replica}")
+    w = follow(c)
+    w.catch_up()
+    assert at(w) == c.primary.port
+    c.primary.sql("INSERT INTO nokey VALUES (7, 'not there')", "UPDATE t SET v = 99 WHERE id = 3", db=DB)
+    c.catch_up(c.servers[1])
+    c.primary.kill()
+    w.run("sync", "--until", "current", status=1).says("filters", "nokey")
+
+
+def test_a_restart_goes_to_the_replica_that_is_preferred(cluster, follow):
+    c = cluster(2)
+    create(c.primary)
+    w = follow(c, prefer="primary")
+    w.catch_up()
+    c.catch_up(c.servers[1])
+    w.config["source"]["prefer"] = "replica"
+    w.write()
+    c.primary.sql("DELETE FROM t WHERE id = 4", db=DB)
+    w.catch_up()
+    assert at(w) == c.servers[1].port and source(w)["epoch"] == 1
+    same(w, c.primary)
+
+
+# ---------------------------------------------------------------- F6
+def test_a_primary_that_is_killed_under_load_is_left_for_its_replica(cluster, follow):
+    c = cluster(3)
+    first, second, third = c.servers
+    create(first)
+    w = follow(c, prefer="primary")
+    w.start()
+    w.wait()
+    assert at(w) == first.port
+    writer = Writer(first, 1000)
+    time.sleep(2)
+    writer.stop()                           # what is captured must be on the replica: the other case is the next test's
+    c.catch_up(second), c.catch_up(third)
+    w.wait()
+    first.kill()
+    c.promote(second)
+    c.follow(third, second)
+    writer = Writer(second, writer.n)
+    until(lambda: w.running and at(w) != first.port)
+    time.sleep(2)
+    writer.stop()
+    w.wait()
+    assert w.running and source(w)["epoch"] == 1, w.log_text()
+    same(w, second)
+    # and back, while the old primary returns as a replica that lacks nothing
+    first.start()
+    c.follow(first, second)
+    c.catch_up(first)
+    w.stop()
+    w.start()
+    w.wait()
+    assert at(w) == second.port             # it stays where it is
+    second.kill()
+    c.catch_up(first, c.executed(third))
+    c.promote(third)
+    c.follow(first, third)
+    c.primary.sql("ALTER TABLE t ADD w INT DEFAULT 5", "INSERT INTO t VALUES (1, 1, 'again', 7) ON DUPLICATE KEY UPDATE w = 8", db=DB)
+    until(lambda: w.running and at(w) != second.port)
+    w.wait()
+    w.stop()
+    same(w, third)
+    assert w.run("compare").status == 0
+
+
+def test_killed_in_the_middle_of_the_load_it_goes_on_or_says_what_is_lost(cluster, follow):
+    """Replication is asynchronous: whether the replica has everything that was captured is chance. Then all is equal; else what it lacks is named, and nothing is done."""
+    c = cluster(2)
+    first, second = c.servers
+    create(first)
+    w = follow(c, prefer="primary")
+    w.start()
+    w.wait()
+    writer = Writer(first, 1000)
+    time.sleep(3)
+    first.kill()
+    writer.stop()
+    time.sleep(2)                           # the replica executes what it has
+    c.promote(second)
+    has = c.executed(second)
+    Writer(second, 5000).stop()
+    until(lambda: not w.running or at(w) == second.port)
+    if w.running:
+        w.wait()
+        w.stop()
+        same(w, second)
+        return
+    w.ended().says("no server has all that was captured")
+    captured = w.status()["captured"]["gtid"]
+    if c.flavor == "mysql":
+        assert second.sql(f"SELECT GTID_SUBTRACT('{captured}', '{has}')")[0][0]
+    else:
+        assert int(captured.split("-")[2]) > int(has.split("-")[2])
+
+
+def test_a_move_with_nothing_new_to_read_is_complete(cluster, follow):
+    c = cluster(2)
+    create(c.primary)
+    w = follow(c, prefer="primary")
+    w.catch_up()
+    c.catch_up(c.servers[1])
+    c.servers[0].kill()
+    c.promote(c.servers[1])
+    w.catch_up()
+    assert source(w)["epoch"] == 1 and at(w) == c.servers[1].port
+    same(w, c.servers[1])
+    w.catch_up()                            # by file and offset of the new server now
+    c.primary.sql("DELETE FROM t WHERE id < 10", db=DB)
+    w.catch_up()
+    same(w, c.servers[1])
+    assert source(w)["epoch"] == 1
+
+
+def errant(c, server, sql):
+    """runs sql on a server whose replicas do not get it"""
+    replica, _ = c._words()
+    for s in c.servers:
+        if s is not server:
+            s.sql(f"STOP {replica}")
+    server.sql(*sql, db=DB)
+
+
+def test_captured_transactions_that_the_new_primary_lacks_are_named_and_nothing_goes_on(cluster, follow):
+    c = cluster(2)
+    create(c.primary)
+    w = follow(c, prefer="primary")
+    w.start()
+    w.wait()
+    c.catch_up(c.servers[1])
+    before = c.executed(c.primary)
+    errant(c, c.primary, ["INSERT INTO t VALUES (100, 1, 'lost')", "INSERT INTO t VALUES (101, 1, 'lost')"])
+    w.wait()
+    lost = c.executed(c.servers[0])
+    c.servers[0].kill()
+    c.promote(c.servers[1])
+    c.primary.sql("INSERT INTO t VALUES (200, 1, 'new')", db=DB)
+    r = w.ended(60)
+    assert r.status == 1
+    n = int(lost.split("-")[-1].split(":")[-1])
+    r.says("no server has all that was captured", rf"\b{n - 1}\b.*\b{n}\b" if c.flavor == "mariadb" else rf":{n - 1}-{n}\b", "new home")
+    assert before != lost
+    w.run("sync", "--until", "current", status=1).says("no server has all that was captured")
+    c.servers[0].start()                    # with what only it has: the cluster's primary again
+    c.follow(c.servers[1], c.servers[0])
+
+
+def test_a_replica_that_is_behind_is_waited_for(cluster, follow):
+    c = cluster(3)
+    create(c.primary)
+    w = follow(c, prefer="primary")
+    w.start()
+    w.wait()
+    c.catch_up(c.servers[1]), c.catch_up(c.servers[2])
+    first, second, third = c.servers
+    replica, _ = c._words()
+    thread = "SQL_THREAD"
+    third.sql(f"STOP {replica}")
+    second.sql(f"STOP {replica} {thread}")  # it has the events, and has not executed them
+    first.sql("INSERT INTO t VALUES (100, 1, 'late')", db=DB)
+    w.wait()
+    time.sleep(1)
+    first.kill()
+    time.sleep(6)
+    assert w.running, w.log_text()
+    second.sql(f"START {replica} {thread}")
+    until(lambda: at(w) == second.port)
+    c.promote(second)
+    second.sql("INSERT INTO t VALUES (101, 1, 'new')", db=DB)
+    w.wait()
+    w.stop()
+    same(w, second)
+
+
+def test_an_old_primary_with_transactions_of_its_own_is_not_gone_back_to(cluster, follow):
+    c = cluster(2)
+    first, second = c.servers
+    create(first)
+    w = follow(c, prefer="primary")
+    w.catch_up()
+    c.catch_up(second)
+    errant(c, first, ["INSERT INTO t VALUES (100, 1, 'errant')"])       # nobody has captured it
+    first.kill()
+    c.promote(second)
+    second.sql("INSERT INTO t VALUES (200, 1, 'new')", db=DB)
+    first.start()
+    first.sql("SET GLOBAL read_only = 1")
+    if c.flavor == "mysql":                 # MariaDB in strict mode refuses to replicate: it stays alone
+        c.follow(first, second)
+        c.catch_up(first)
+    else:
+        first.sql(f"CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_PORT = {second.port}, MASTER_USER = 'weir', MASTER_PASSWORD = 'weir', MASTER_USE_GTID = slave_pos")
+    w.catch_up()
+    assert at(w) == second.port
+    same(w, second)
+
+
+def test_loads_under_way_begin_again_at_the_new_server(cluster, follow):
+    c = cluster(2)
+    first, second = c.servers
+    create(first)
+    first.sql("CREATE TABLE big (id INT PRIMARY KEY, v VARCHAR(200))", "INSERT INTO big SELECT seq, REPEAT('x', 100) FROM (SELECT 1 + a.d + 10 * b.d + 100 * c.d + 1000 * e.d AS seq FROM "
+              + ", ".join(f"(SELECT 0 d UNION SELECT 1 UNION SELECT 2 UNION SELECT 3 UNION SELECT 4 UNION SELECT 5 UNION SELECT 6 UNION SELECT 7 UNION SELECT 8 UNION SELECT 9) {x}" for x in "abce") + ") n", db=DB)
+    w = follow(c, {"snapshot": {"rows_per_second": 1500, "parallel": 1}}, prefer="primary")
+    w.start()
+    until(lambda: (w.home / "status.json").exists() and w.status().get("load", {}).get("rows", 0) > 500)
+    c.catch_up(second)
+    first.kill()
+    c.promote(second)
+    second.sql("UPDATE big SET v = 'new' WHERE id % 3 = 0", "DELETE FROM big WHERE id % 7 = 0", db=DB)
+    until(lambda: at(w) == second.port)
+    w.wait(120)
+    w.stop()
+    same(w, second, "t", "nokey", "big")
+
+
+def test_a_prepared_xa_transaction_is_committed_at_the_new_server(cluster, follow):
+    c = cluster(2)
+    first, second = c.servers
+    create(first)
+    w = follow(c, prefer="primary")
+    w.start()
+    w.wait()
+    with first.connect(database=DB) as con, con.cursor() as cur:
+        for st in ("XA START 'x'", "INSERT INTO t VALUES (500, 1, 'xa')", "UPDATE t SET v = 77 WHERE id = 3", "XA END 'x'", "XA PREPARE 'x'"):
+            cur.execute(st)
+    w.wait()
+    c.catch_up(second)
+    first.kill()
+    c.promote(second)
+    until(lambda: at(w) == second.port)
+    second.sql("XA COMMIT 'x'", db=DB)
+    w.wait()
+    w.stop()
+    same(w, second)
+    assert second.sql(f"SELECT v FROM {DB}.t WHERE id = 3") == ((77,),)
+    assert list((w.home / "xa").glob("*.e1.*.done")), "its rows were not those that had been kept"
+
+
+# ---------------------------------------------------------------- without GTIDs
+def test_without_gtids_the_replica_is_refused(tmp_path, follow, flavor):
+    if flavor == "mariadb":
+        pytest.skip("MariaDB has GTIDs always")
+    c = Cluster("mysql", tmp_path / "cluster", 2, gtid=False)
+    try:
+        for s in c.servers:
+            s.start()
+        c.servers[1].sql("SET GLOBAL read_only = 1")
+        for s in c.servers:                 # the same, event for event, so that file and offset exist on both
+            s.sql(f"CREATE DATABASE {DB}")
+            create(s)
+        w = follow(c, prefer="primary")
+        w.catch_up()
+        c.servers[0].kill()
+        r = w.run("sync", "--until", "current", status=1)
+        r.says("without GTIDs", "new home")
+        same(w, c.servers[1])               # and nothing was done
+    finally:
+        c.stop()
+
+
+# ---------------------------------------------------------------- F7
+def test_a_wrong_cluster_behind_the_same_address_is_refused_before_a_row_is_read(flavor, tmp_path, make_weir):
+    with instance(flavor, tmp_path / "right", owned=True) as right:
+        right.sql(f"CREATE DATABASE {DB}")
+        create(right)
+        w = make_weir(right, [rf"{DB}\..*"])
+        w.catch_up()
+        port = right.port
+    with instance(flavor, tmp_path / "wrong", port=port, cnf={"server_id": 4711, **({"gtid_domain_id": 7} if flavor == "mariadb" else {})}, owned=True) as wrong:
+        wrong.sql(f"CREATE DATABASE {DB}")
+        create(wrong)
+        wrong.sql(*[f"UPDATE t SET v = {i}" for i in range(100)], db=DB)    # its numbers are higher than those that were captured
+        before = heads(w)
+        w.run("sync", "--until", "current", status=1).says("is not the one this pipeline has followed", "nothing was read", "another cluster")
+        assert heads(w) == before
+    with instance(flavor, tmp_path / "right", port=port, owned=True) as right:
+        right.sql("DELETE FROM t WHERE id = 3", db=DB)
+        w.catch_up()
+        same(w, right)
+
+
+def test_a_wrong_cluster_among_the_addresses_is_never_used(cluster, follow, flavor, tmp_path):
+    c = cluster(2)
+    create(c.primary)
+    with instance(flavor, tmp_path / "wrong", cnf={"server_id": 4711}, owned=True) as wrong:
+        wrong.sql(f"CREATE DATABASE {DB}")
+        create(wrong)
+        wrong.sql(*[f"UPDATE t SET v = {i}" for i in range(100)], db=DB)
+        w = follow(c, prefer="primary")
+        w.catch_up()
+        c.catch_up(c.servers[1])
+        w.config["source"]["hosts"] = [f"127.0.0.1:{wrong.port}"]
+        w.write()
+        c.servers[0].kill()
+        w.run("sync", "--until", "current", status=1).says("another cluster", "nothing was read")
+        w.config["source"]["hosts"].append(f"127.0.0.1:{c.servers[1].port}")
+        w.write()
+        c.promote(c.servers[1])
+        w.catch_up()
+        same(w, c.servers[1])
+
+
+def test_a_virtual_address_may_move_to_a_server_of_the_same_cluster(cluster, make_weir):
+    """one address in weir.yaml, and behind it another server that has everything"""
+    c = cluster(2)
+    first, second = c.servers
+    create(first)
+    w = make_weir(first, [rf"{DB}\..*"])
+    w.catch_up()
+    c.catch_up(second)
+    first.kill()
+    c.promote(second)
+    second.sql("INSERT INTO t VALUES (300, 1, 'new')", db=DB)
+    w.config["source"]["url"] = second.url()
+    w.write()
+    w.catch_up()
+    same(w, second)
+    assert source(w)["epoch"] == 1
