@@ -1,6 +1,6 @@
 # Entry points. The build itself is CMake's; see CMakePresets.json for the presets.
 .DEFAULT_GOAL := all
-.PHONY: all build test lint demo bench bench-peers bench-ingest bench-tables fuzz asan clean help
+.PHONY: all build test lint demo bench bench-peers bench-ingest bench-tables bench-compare fuzz asan clean help
 
 all: build
 
@@ -44,6 +44,10 @@ bench-ingest: build  ## a growing table with random updates: memory, write ampli
 bench-tables: build  ## thousands of tables in one pipeline (see bench/README.md)
 	@tools/setup.sh test
 	@bench/run.sh tables
+
+bench-compare: build  ## what comparing costs, beside a sum by the server (see bench/README.md)
+	@tools/setup.sh test
+	@bench/run.sh compare
 
 clean:  ## remove every build folder
 	@rm -rf build build-dev build-asan build-tsan build-fuzz

@@ -346,21 +346,26 @@ static wr_code put_local(const char *path, wr_slice content, wr_err *err) {
     return rc;
 }
 
-/* Each file synced, then each folder once: neighbours in the list mostly share theirs. */
+/* Folders are synced once each: neighbours in a list of files mostly share theirs. *folder becomes that of this file, and the one before it is synced. */
+static wr_code next_folder(char **folder, const char *path, bool *ret_new, wr_err *err) {
+    char *parent = wr_path_parent_(path);
+    if (!parent) return wr_nomem(err, "path", strlen(path));
+    *ret_new = !*folder || strcmp(*folder, parent) != 0;
+    wr_code rc = *ret_new && *folder ? wr_fsync_path(*folder, err) : WR_OK;
+    wr_free(*folder);
+    *folder = parent;
+    return rc;
+}
+
 static wr_code put_locals(const wr_store_object *o, int n, wr_err *err) {
     WR_AUTO char *folder = NULL;
     for (int i = 0; i < n; i++) {
         const char *path = local_part(o[i].uri);
+        bool is_new;
         if (!path) continue;
-        char *parent = wr_path_parent_(path);
-        if (!parent) return wr_nomem(err, "path", strlen(path));
-        bool next = !folder || strcmp(folder, parent) != 0;
-        wr_code rc = next && folder ? wr_fsync_path(folder, err) : WR_OK;
-        wr_free(folder);
-        folder = parent;
-        if (rc == WR_OK && next) rc = wr_mkdirs(folder, err);
-        if (rc == WR_OK) rc = put_local(path, o[i].content, err);
-        WR_TRY(rc);
+        WR_TRY(next_folder(&folder, path, &is_new, err));
+        if (is_new) WR_TRY(wr_mkdirs(folder, err));
+        WR_TRY(put_local(path, o[i].content, err));
     }
     return folder ? wr_fsync_path(folder, err) : WR_OK;
 }
@@ -423,19 +428,12 @@ wr_code wr_store_stage(wr_store *s, const char *uri, char **ret_path, wr_err *er
     return WR_OK;
 }
 
-/* Each folder once: neighbours in the list mostly share theirs. */
 static wr_code sync_folders(const wr_store_file *f, int n, wr_err *err) {
-    WR_AUTO char *last = NULL;
-    for (int i = 0; i < n; i++) {
-        if (!local_part(f[i].uri)) continue;
-        char *folder = wr_path_parent_(f[i].path);
-        if (!folder) return wr_nomem(err, "path", strlen(f[i].path));
-        bool next = !last || strcmp(last, folder) != 0;
-        wr_free(last);
-        last = folder;
-        if (next) WR_TRY(wr_fsync_path(folder, err));
-    }
-    return WR_OK;
+    WR_AUTO char *folder = NULL;
+    bool is_new;
+    for (int i = 0; i < n; i++)
+        if (local_part(f[i].uri)) WR_TRY(next_folder(&folder, f[i].path, &is_new, err));
+    return folder ? wr_fsync_path(folder, err) : WR_OK;
 }
 
 wr_code wr_store_publish(wr_store *s, const wr_store_file *f, int n, wr_err *err) {

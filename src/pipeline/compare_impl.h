@@ -24,7 +24,7 @@ typedef struct side_member {
     wr_convert *convert;       /* of shape to the table's common columns; NULL: they are the same */
     struct side_table *table;
     char **cursors; uint64_t ncursors, cap; /* where its chunks begin; NULL = at the beginning */
-    kept_chunks *kept;                /* what was read, for after an interruption; NULL: it is not kept_chunks */
+    kept_chunks *kept;         /* what was read, for after an interruption; NULL: it is not kept */
     bool kept_any;             /* some of it was read before an interruption, when the lake had this position: */
     wr_pos kept_from; uint64_t kept_offset;
     bool exact;                /* read as of exactly read_at */

@@ -599,7 +599,7 @@ def test_a_load_and_a_comparison_share_one_budget(server, db, weir, method):
     seconds, rows = time.monotonic() - began, rows_read() - first
     print(f"{method}: {rows} rows in {seconds:.1f} s, {rows / seconds:.0f} a second; at most {fastest:.0f} over five seconds")
     assert both[0].wait(120) == 0 and both[1].returncode == 0
-    assert rows > 21000 and rows / seconds < 4400                                      # more than the one table was read meanwhile
+    assert rows > 20000 and rows / seconds < 4400                                      # more than the one table was read meanwhile
     assert (weir.home / "budget").stat().st_size < 100
     if method == "rows":
         assert fastest < 5000                                                          # a second of idleness may be made up for

@@ -46,7 +46,7 @@ PASSED = {
     "repair.asked repair.read repair.record repair.recorded": "repair reload",
 }
 REST = {"rest.announced*3 rest.committed*3": SYNCS}
-# passed by what is too large for here, or needs another stage: killed at in tests/unit/lake/test_compaction_model.c (src/lake's model test),
+# passed by what is too large for here, or needs another stage: killed at in tests/unit/lake/test_compaction_model.c,
 ELSEWHERE = {"ice.expire", "lake.sort"}
 ELSEWHERE |= {"gap.noted", "gap.in_queue", "prove.begin"}    # test_source_faults.py,
 ELSEWHERE |= {"compare.chunk"}                               # test_compare.py, test_repair.py,
