@@ -65,6 +65,8 @@ typedef struct target {
     int64_t next_load_us;      /* monotonic; no load because of `due` before this */
     bool repaired;             /* some of its rows are newer than the stream, until that has come to the repair's end */
     bool uneven;               /* some of what it has taken since the last commit is not in the ledger as its own */
+    wr_pos overdue;            /* in PHASE_WAIT: what it waits for is not behind this; "" = not known */
+    char awaited[256];         /* why it waits */
     bool reread;               /* opened with rows that must be read again: before anything is applied */
 } target;
 
