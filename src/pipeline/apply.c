@@ -23,7 +23,7 @@ static void member_free(member *m) {
 }
 
 static void target_free(target *t) {
-    wr_pos_clear(&t->from), wr_pos_clear(&t->due_pos);
+    wr_pos_clear(&t->from), wr_pos_clear(&t->due_pos), wr_pos_clear(&t->overdue);
     for (int i = 0; i < t->nmembers; i++) member_free(t->members[i]);
     wr_free(t->members);
     wr_free(t->ns), wr_free(t->name);
@@ -360,7 +360,7 @@ wr_code wr_load_begin(wr_pipeline *p, target *t, const wr_schema *schema, phase 
     t->phase = to;
     t->epoch = wr_source_epoch(p->source);
     t->load_committed_us = 0;
-    wr_pos_clear(&t->from);
+    wr_pos_clear(&t->from), wr_pos_clear(&t->overdue);
     if (to == PHASE_LOAD) {
         p->load_wanted = true;
         t->due_begun |= t->due; /* whatever was the reason, this load reads it */
@@ -606,6 +606,33 @@ static wr_code publish(wr_pipeline *p, wr_err *err) {
     return any ? wr_apply_commit(p, err) : WR_OK;
 }
 
+/* Whether a position of the source that was asked for now says anything about where the queue is: the server has gone on from its end, and no gap lies between. */
+static bool comparable(wr_pipeline *p) {
+    pthread_mutex_lock(&p->lock_mu);
+    bool yes = p->verified && p->offset >= p->gap_offset;
+    pthread_mutex_unlock(&p->lock_mu);
+    return yes;
+}
+
+/* Tables that new patterns name have been met in the queue. */
+static bool all_joined(wr_pipeline *p) {
+    pthread_mutex_lock(&p->lock_mu);
+    bool yes = !p->joining && p->offset >= p->join_offset;
+    pthread_mutex_unlock(&p->lock_mu);
+    return yes;
+}
+
+/* The stream has passed the place at which the source's table was not the one that the queue knows: no schema change will come. */
+static wr_code check_waiting(wr_pipeline *p, wr_err *err) {
+    for (int i = 0; i < p->ntargets && comparable(p) && all_joined(p); i++) { /* it may be just leaving */
+        const target *t = p->targets[i];
+        if (t->phase != PHASE_WAIT || !t->overdue.file[0] || wr_pos_cmp(&p->pos, &t->overdue) < 0) continue;
+        wr_fail(err, WR_E_SCHEMA, WR_RETRY_NO, "lake table %s.%s cannot be read again: %s, and no schema change in the binlog says so", t->ns, t->name, t->awaited);
+        return wr_err_cure(err, "a schema change was not in the binlog (sql_log_bin=0, or another server's); take the table out and in again, so that it is read anew");
+    }
+    return WR_OK;
+}
+
 /* Runs the loads that are wanted; on an idle server they end where the queue already is. */
 static wr_code load(wr_pipeline *p, wr_err *err) {
     WR_TRY(wr_load_run(p, err));
@@ -698,6 +725,7 @@ static wr_code on_end(wr_pipeline *p, const wr_queue_record *rec, const wr_pos *
     p->tx_has_ddl = false;
     if (now) WR_TRY(wr_apply_commit(p, err));
     if (p->load_wanted) WR_TRY(load(p, err));
+    if (now) WR_TRY(check_waiting(p, err));
     return now ? load_due(p, false, err) : WR_OK;
 }
 
@@ -737,6 +765,7 @@ static wr_code restore_target(wr_pipeline *p, target *t, wr_err *err) {
     /* Rows read from another server may be of transactions that this one never had, and the position up to which they are to be replayed is not one of this server. */
     if (info && t->epoch != wr_source_epoch(p->source)) t->reread = true;
     if (t->phase == PHASE_LOAD) p->load_wanted = true;
+    t->reread |= t->phase == PHASE_WAIT; /* what it waits for may have come another way */
     for (int i = 0; i < t->nmembers; i++) t->reread |= t->members[i]->rules_changed || (t->phase == PHASE_LOAD && t->members[i]->load_refused);
     char key[32];
     WR_AUTO char *due = NULL;
@@ -798,22 +827,6 @@ static bool busy(const wr_pipeline *p) {
     return false;
 }
 
-/* Whether a position of the source that was asked for now says anything about where the queue is: the server has gone on from its end, and no gap lies between. */
-static bool comparable(wr_pipeline *p) {
-    pthread_mutex_lock(&p->lock_mu);
-    bool yes = p->verified && p->offset >= p->gap_offset;
-    pthread_mutex_unlock(&p->lock_mu);
-    return yes;
-}
-
-/* Tables that new patterns name have been met in the queue. */
-static bool all_joined(wr_pipeline *p) {
-    pthread_mutex_lock(&p->lock_mu);
-    bool yes = !p->joining && p->offset >= p->join_offset;
-    pthread_mutex_unlock(&p->lock_mu);
-    return yes;
-}
-
 static wr_code loop(wr_pipeline *p, wr_queue_reader *r, const wr_pos *until, wr_err *err) {
     WR_TRY(reread(p, err));
     WR_TRY(p->load_wanted ? load(p, err) : publish(p, err)); /* a process may have died right before it published: an idle server would bring nothing to do it with */
@@ -842,6 +855,7 @@ static wr_code loop(wr_pipeline *p, wr_queue_reader *r, const wr_pos *until, wr_
             if (p->in_tx) continue; /* cannot be: only whole transactions are readable */
             if (wr_mono_us() >= p->next_commit_us && !wr_repair_holds(p)) {
                 WR_TRY(wr_apply_commit(p, err));
+                WR_TRY(check_waiting(p, err));
                 WR_TRY(load_due(p, false, err));
             }
             pthread_mutex_lock(&p->lock_mu);

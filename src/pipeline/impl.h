@@ -69,6 +69,8 @@ typedef struct target {
     bool uneven;               /* some of what it has taken since the last commit is not in the ledger as its own */
     bool unproven;             /* there was a gap in front of some of what was applied to it; a comparison or a load has not shown yet that it is what the source has. Kept in the state, as `due` is */
     bool unproven_noted;       /* the state says so */
+    wr_pos overdue;            /* in PHASE_WAIT: what it waits for is not behind this; "" = not known */
+    char awaited[256];         /* why it waits */
     bool reread;               /* opened with rows that must be read again: before anything is applied */
 } target;
 

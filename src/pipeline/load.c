@@ -341,7 +341,7 @@ static void note_failure(crew *c, member *m, const wr_err *err) {
     if (err->code == WR_E_SCHEMA || err->code == WR_E_NOTFOUND) {
         wr_log(WR_LOG_INFO, "load of %s.%s: %s; waiting for the schema change in the stream", m->db, m->name, err->msg);
         target **t = wr_realloc(c->mismatched, ((size_t)c->nmismatched + 1) * sizeof *t);
-        if (t) c->mismatched = t, c->mismatched[c->nmismatched++] = m->target;
+        if (t) c->mismatched = t, c->mismatched[c->nmismatched++] = m->target, snprintf(m->target->awaited, sizeof m->target->awaited, "%.250s", err->msg);
         else if (!c->failed) c->failed = true, wr_nomem(&c->err, "load", 64);
     } else if (!c->failed) {
         c->failed = true;
@@ -388,6 +388,7 @@ static wr_code finish_target(wr_pipeline *p, crew *c, target *t, wr_err *err) {
         wr_schema *s = wr_schema_ref(wr_table_schema(t->table));
         wr_code rc = wr_load_begin(p, t, s, PHASE_WAIT, err);
         wr_schema_unref(s);
+        if (rc == WR_OK) rc = wr_source_now(p->source, &t->overdue, err);
         return rc == WR_OK ? commit_progress(p, t, err) : rc;
     }
     for (int i = 0; i < t->nmembers; i++) {
