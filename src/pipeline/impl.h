@@ -162,6 +162,7 @@ struct wr_pipeline {
     uint32_t gaps_crossed;            /* what was found before the last one does not count */
     pthread_t prove_thread;
     bool prove_started, prove_stop;
+    wr_source *prove_source;          /* that its comparison reads from; NULL = none runs */
     pthread_t status_thread;
     bool status_started, status_stop;
     char *findings_json;       /* of the last inspection; owned */

@@ -364,10 +364,13 @@ static wr_code run_there(wr_pipeline *p, wr_run_mode mode, wr_err *err) {
 static wr_code move(wr_pipeline *p, wr_err *err) {
     set_state(p, "reconnecting");
     for (int attempt = 0;; attempt++) {
+/* Nobody waits any longer for the server that is left: what it was asked would be asked again elsewhere. */
         wr_err_clear(err);
         pthread_mutex_lock(&p->open_lock);
         close_followed(p);
+    wr_source_cut(p->source);
         wr_code rc = open_followed(p, err);
+    if (p->prove_source) wr_source_cut(p->prove_source);
         pthread_mutex_unlock(&p->open_lock);
         pthread_mutex_lock(&p->lock_mu);
         p->capture_err = *err;

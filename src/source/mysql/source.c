@@ -35,6 +35,7 @@ void wr_source_close(wr_source *s) {
     wr_catalogue_free(s->catalogue);
     wr_capture_free(s->capture);
     wr_budget_free(s->budget);
+    wr_my_lines_free(s->conn.lines);
     pthread_mutex_destroy(&s->calm_lock);
     pthread_mutex_destroy(&s->view_lock);
     wr_free(s);
@@ -205,6 +206,7 @@ static wr_code open_on(wr_source *s, const wr_source_options *o, wr_err *err) {
     MYSQL *m;
     WR_TRY(wr_my_connect(&s->conn, &m, err));
     wr_code rc = ask_flavor(s, m, err);
+    WR_TRY(wr_my_lines_new(&s->conn.lines, err));
     if (rc == WR_OK) rc = ask_identity(s, m, err);
     if (rc == WR_OK) rc = settle_epoch(s, o, m, err);
     if (rc == WR_OK) rc = ask_names(s, m, err);
@@ -240,6 +242,8 @@ wr_code wr_source_restore(wr_source *s, const wr_ddl *ddl, wr_err *err) { return
 wr_code wr_source_forget(wr_source *s, uint32_t next_table_id, wr_err *err) {
     wr_catalogue *c;
     WR_TRY(wr_catalogue_new(s->capture, s->types, s->flavor, &c, err));
+void wr_source_cut(wr_source *s) { wr_my_lines_cut(s->conn.lines); }
+
     wr_catalogue_set_next_id(c, next_table_id);
     wr_catalogue_free(s->catalogue);
     s->catalogue = c;

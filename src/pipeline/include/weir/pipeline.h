@@ -103,6 +103,7 @@ typedef struct wr_compare {
     bool resume;                    /* what an interrupted run of the same options had read of tables is not read again */
     const struct wr_compared *done; int ndone; /* what an interrupted run found equal: not looked at again */
     bool (*gave_up)(void *ctx);     /* asked now and then; true: WR_E_CANCELLED. NULL = never */
+    void (*source)(void *ctx, wr_source *s); /* the source as the comparison has opened it, which another thread may cut; NULL: not any more. NULL = not wanted */
     void (*progress)(void *ctx, const char *table, uint64_t rows, uint64_t estimated);
     void (*checkpoint)(void *ctx, const wr_compare_report *so_far); /* some tables are decided, others are not yet. NULL = not wanted */
     void *ctx;

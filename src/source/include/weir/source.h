@@ -65,6 +65,8 @@ typedef enum wr_flavor { WR_MARIADB = 1, WR_MYSQL = 2 } wr_flavor;
  * names the transactions that exist only in what was captured, or says that the servers are of another cluster; WR_E_SERVER (retry soon): a replica is still behind. */
 wr_code wr_source_open(const wr_source_options *opts, wr_source **ret_source, wr_err *err);
 void wr_source_close(wr_source *s);
+/* Ends every connection of s and lets it make no other: whoever waits for a server that has frozen gets an error. What is left to do is to close it. @thread any */
+void wr_source_cut(wr_source *s);
 wr_flavor wr_source_flavor(const wr_source *s);
 const char *wr_source_version(const wr_source *s);
 /* What tells this server's history from any other's: MySQL "uuid", MariaDB "domain/server id + first binlog's identity" as far as it has one. Stable text. */
