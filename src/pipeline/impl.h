@@ -266,6 +266,7 @@ wr_code wr_prove_take(wr_pipeline *p, wr_err *err); /* applying thread, between 
 
 /* retention.c: how long the source keeps its log, against how far behind capture is */
 void wr_retention_look(wr_pipeline *p);           /* asks now and then. @thread ledger */
+void wr_retention_forget(wr_pipeline *p);         /* it was another server's. No other thread runs */
 void wr_retention_json(wr_pipeline *p, struct cJSON *status); /* @thread status */
 void wr_retention_find(wr_source *s, const char *home, void (*fn)(void *ctx, const wr_finding *f), void *ctx, wr_err *err); /* for a sync of this home that runs or not */
 
@@ -291,6 +292,7 @@ void wr_watch_close(wr_pipeline *p);
 /* inspect.c */
 wr_code wr_inspect_start(wr_pipeline *p, wr_err *err);
 void wr_inspect_stop(wr_pipeline *p);
+void wr_inspect_forget(wr_pipeline *p); /* what was found belongs to the server that was left; alarms are for the next inspection to end */
 
 /* status.c */
 wr_code wr_status_start(wr_pipeline *p, wr_err *err);

@@ -33,43 +33,60 @@ void wr_followed_clear(wr_followed *f) {
 }
 
 /* Before anything of the new server is taken: an epoch that is too high only has the stream begin by GTID. What is known of binlog files is another server's. */
-static wr_code remember_server(wr_pipeline *p, const wr_followed *f, wr_err *err) {
-    const char *now = wr_source_identity(p->source);
+static wr_code remember_server(wr_pipeline *p, const wr_followed *f, const wr_source *s, wr_err *err) {
+    const char *now = wr_source_identity(s);
     if (f->identity && !strcmp(f->identity, now)) return WR_OK;
-    if (f->known.epoch != wr_source_epoch(p->source)) {
+    if (f->known.epoch != wr_source_epoch(s)) {
         wr_fact facts[] = {{.key = "source.epoch"}, {.key = "source.binlog"}, {.key = "source.binlog.before"}};
-        snprintf(facts[0].value, sizeof facts[0].value, "%u", wr_source_epoch(p->source));
+        snprintf(facts[0].value, sizeof facts[0].value, "%u", wr_source_epoch(s));
         WR_TRY(wr_state_set_all(p->state, facts, (int)(sizeof facts / sizeof *facts), err));
-        wr_log(WR_LOG_WARN, "the source is now %s at %s; it was %s", now, wr_source_address(p->source), f->identity);
+        wr_log(WR_LOG_WARN, "the source is now %s at %s; it was %s", now, wr_source_address(s), f->identity);
     }
     return wr_state_set(p->state, "source.identity", now, err);
 }
 
 /* The queue's positions mean something in one cluster's history only, and its files and offsets on one server. */
+static wr_code open_source(wr_pipeline *p, wr_queue *q, const char *xa, wr_source **ret, wr_err *err) {
+    wr_source_options o = p->o.source;
+    wr_followed f = {0};
+    wr_source *s = NULL;
+    uint64_t off;
+    wr_code rc = wr_followed_read(p->state, &f, err);
+    if (rc == WR_OK) rc = wr_queue_last(q, &off, &f.last, err);
+    f.known.gtid_set = f.last.gtid_set;
+    o.known = f.identity && (f.last.file[0] || !wr_source_is_several(&o)) ? &f.known : NULL; /* nothing captured: any server will do */
+    o.spool_dir = xa;
+    if (rc == WR_OK) rc = wr_source_open(&o, &s, err);
+    if (rc == WR_OK) rc = remember_server(p, &f, s, err);
+    wr_followed_clear(&f);
+    if (rc != WR_OK) return wr_source_close(s), rc;
+    *ret = s;
+    return WR_OK;
+}
+
+/* Servers that do not answer take their time: those who only look see none until there is one. */
 static wr_code open_followed(wr_pipeline *p, wr_err *err) {
     WR_AUTO char *queue = wr_path_join(p->home, "queue"), *xa = wr_path_join(p->home, "xa");
-    wr_followed f = {0};
-    uint64_t off;
+    wr_queue *q = NULL;
+    wr_source *s = NULL;
     if (!queue || !xa) return no_such(err, "pipeline");
-    wr_code rc = wr_queue_open(queue, &p->o.queue, &p->queue, err);
-    if (rc == WR_OK) rc = wr_followed_read(p->state, &f, err);
-    if (rc == WR_OK) rc = wr_queue_last(p->queue, &off, &f.last, err);
-    f.known.gtid_set = f.last.gtid_set;
-    p->o.source.known = f.identity && (f.last.file[0] || !wr_source_is_several(&p->o.source)) ? &f.known : NULL; /* nothing captured: any server will do */
-    p->o.source.spool_dir = xa;
-    if (rc == WR_OK) rc = wr_source_open(&p->o.source, &p->source, err);
-    p->o.source.known = NULL, p->o.source.spool_dir = NULL; /* borrowed until here */
-    if (rc == WR_OK) rc = remember_server(p, &f, err);
-    wr_followed_clear(&f);
-    return rc;
+    WR_TRY(wr_queue_open(queue, &p->o.queue, &q, err));
+    wr_code rc = open_source(p, q, xa, &s, err);
+    if (rc != WR_OK) return wr_queue_close(q), rc;
+    pthread_mutex_lock(&p->open_lock);
+    p->queue = q, p->source = s;
+    pthread_mutex_unlock(&p->open_lock);
+    return WR_OK;
 }
 
 static void close_followed(wr_pipeline *p) {
+    pthread_mutex_lock(&p->open_lock);
     wr_apply_close(p);
     wr_queue_close(p->queue);
     wr_account_close(p);
     wr_source_close(p->source);
     p->queue = NULL, p->source = NULL;
+    pthread_mutex_unlock(&p->open_lock);
 }
 
 static wr_code check_pipeline(wr_pipeline *p, wr_err *err) {
@@ -347,10 +364,13 @@ static wr_code run_there(wr_pipeline *p, wr_run_mode mode, wr_err *err) {
         set_state(p, "streaming");
         wr_watch_start(p);
         rc = apply_with_reload(p, mode == WR_RUN_UNTIL_CURRENT ? &until : NULL, err);
+/* Nobody waits any longer for the server that is left: what it was asked would be asked again elsewhere. */
     }
     wr_pos_clear(&until);
     p->stop = true;
+    wr_source_cut(p->source);
     pthread_mutex_lock(&p->lock_mu);
+    if (p->prove_source) wr_source_cut(p->prove_source);
     pthread_cond_broadcast(&p->wake);
     pthread_mutex_unlock(&p->lock_mu);
     wr_capture_join(p);
@@ -394,6 +414,9 @@ wr_code wr_pipeline_run(wr_pipeline *p, wr_run_mode mode, wr_err *err) {
         rc = move(p, err);
         if (p->asked) {
             rc = WR_OK;
+    close_followed(p);
+    wr_retention_forget(p);
+    wr_inspect_forget(p);
             break;
         }
     }

@@ -84,6 +84,14 @@ void wr_retention_look(wr_pipeline *p) {
     wr_source_logs_clear(&l);
 }
 
+void wr_retention_forget(wr_pipeline *p) {
+    p->retention_at_us = 0;
+    warn(p, 0, "");
+    pthread_mutex_lock(&p->lock_mu);
+    p->retention = (struct retention){0};
+    pthread_mutex_unlock(&p->lock_mu);
+}
+
 void wr_retention_json(wr_pipeline *p, cJSON *status) {
     pthread_mutex_lock(&p->lock_mu);
     struct retention r = p->retention;
