@@ -200,6 +200,36 @@ static wr_code look(wr_source *s, preview *v, wr_err *err) {
     return wr_source_check(s, &(wr_check_sink){.ctx = v, .finding = pass_on, .table = try_table}, err);
 }
 
+/* The server that is spoken of: the one that the sync follows; when none runs, or it has just lost that one, the one where it would go on. */
+static wr_code open_checked(const wr_pipeline_options *o, wr_source **ret, wr_err *err) {
+    wr_source_options so = o->source;
+    wr_status_file st = {0};
+    WR_AUTO char *identity = NULL;
+    wr_source_known known = {0};
+    wr_err e = WR_ERR_INIT; /* it has never run */
+    if (wr_status_read(o->home, &st, &e) == WR_OK && wr_status_followed(&st, &identity, &known.epoch, &e) == WR_OK && st.captured.file[0]) {
+        known.identity = identity, known.gtid_set = st.captured.gtid_set, known.only = st.running;
+        so.known = &known;
+    }
+    wr_code rc = wr_source_open(&so, ret, err);
+    if (rc != WR_OK && known.only) {
+        known.only = false;
+        wr_err_clear(err);
+        rc = wr_source_open(&so, ret, err);
+    }
+    wr_status_clear(&st);
+    return rc;
+}
+
+/* Of several servers. */
+static void tell_server(const wr_source *s, void (*fn)(void *ctx, const wr_finding *f), void *ctx) {
+    wr_finding f = {.severity = WR_FINDING_NOTES, .id = "server"};
+    snprintf(f.what, sizeof f.what, "what is found is that of %s (%s)", wr_source_address(s), wr_source_identity(s));
+    snprintf(f.consequence, sizeof f.consequence, "it is the one that is followed, or would be by a sync that starts now");
+    snprintf(f.cure, sizeof f.cure, "nothing to do");
+    fn(ctx, &f);
+}
+
 wr_code wr_pipeline_check(const wr_pipeline_options *o, void (*fn)(void *ctx, const wr_finding *f), void *ctx, wr_err *err) {
     const wr_check_sink sink = {.ctx = ctx, .finding = fn};
     wr_source *s = NULL;
@@ -211,7 +241,8 @@ wr_code wr_pipeline_check(const wr_pipeline_options *o, void (*fn)(void *ctx, co
     if (rc == WR_OK && o->transform.nrules) rc = wr_rules_new(e, &o->transform, &rules, err);
     if (rc == WR_OK) rc = wr_routes_new(o->merge, o->nmerge, &routes, err);
     if (rc == WR_OK) rc = wr_layouts_new(o->layout, o->nlayout, &layouts, err);
-    if (rc == WR_OK) rc = wr_source_open(&o->source, &s, err);
+    if (rc == WR_OK) rc = open_checked(o, &s, err);
+    if (rc == WR_OK && wr_source_is_several(&o->source)) tell_server(s, fn, ctx);
     if (rc == WR_OK) rc = look(s, &(preview){&sink, rules, routes, layouts}, err);
     if (rc == WR_OK) wr_retention_find(s, o->home, fn, ctx, err);
     wr_source_close(s);
@@ -333,10 +364,13 @@ static wr_code apply_with_reload(wr_pipeline *p, const wr_pos *until, wr_err *er
     }
 }
 
+/* Nobody waits any longer for the server that is left: what it was asked would be asked again elsewhere. */
 void wr_pipeline_move(wr_pipeline *p) {
     p->moving = true;
     p->stop = true;
+    wr_source_cut(p->source);
     pthread_mutex_lock(&p->lock_mu);
+    if (p->prove_source) wr_source_cut(p->prove_source);
     pthread_cond_broadcast(&p->wake);
     pthread_mutex_unlock(&p->lock_mu);
 }
@@ -364,13 +398,10 @@ static wr_code run_there(wr_pipeline *p, wr_run_mode mode, wr_err *err) {
         set_state(p, "streaming");
         wr_watch_start(p);
         rc = apply_with_reload(p, mode == WR_RUN_UNTIL_CURRENT ? &until : NULL, err);
-/* Nobody waits any longer for the server that is left: what it was asked would be asked again elsewhere. */
     }
     wr_pos_clear(&until);
     p->stop = true;
-    wr_source_cut(p->source);
     pthread_mutex_lock(&p->lock_mu);
-    if (p->prove_source) wr_source_cut(p->prove_source);
     pthread_cond_broadcast(&p->wake);
     pthread_mutex_unlock(&p->lock_mu);
     wr_capture_join(p);
@@ -383,15 +414,12 @@ static wr_code run_there(wr_pipeline *p, wr_run_mode mode, wr_err *err) {
 /* Another server of the source: everything that was made of the last one's connections and positions is put down, and taken up from what is durable, as after a restart. */
 static wr_code move(wr_pipeline *p, wr_err *err) {
     set_state(p, "reconnecting");
+    close_followed(p);
+    wr_retention_forget(p);
+    wr_inspect_forget(p);
     for (int attempt = 0;; attempt++) {
-/* Nobody waits any longer for the server that is left: what it was asked would be asked again elsewhere. */
         wr_err_clear(err);
-        pthread_mutex_lock(&p->open_lock);
-        close_followed(p);
-    wr_source_cut(p->source);
         wr_code rc = open_followed(p, err);
-    if (p->prove_source) wr_source_cut(p->prove_source);
-        pthread_mutex_unlock(&p->open_lock);
         pthread_mutex_lock(&p->lock_mu);
         p->capture_err = *err;
         wr_err_clear(&p->apply_err);
@@ -400,7 +428,7 @@ static wr_code move(wr_pipeline *p, wr_err *err) {
         if (rc == WR_OK || err->retry == WR_RETRY_NO || !back_off(p, attempt)) break;
     }
     wr_pos_clear(&p->join_at);
-    p->moving = p->patterns_checked = p->capture_ended = p->reconnecting = false;
+    p->moving = p->patterns_checked = p->capture_ended = p->reconnecting = p->verified = false;
     p->join_offset = 0, p->ddl_seq = 0;
     if (p->asked) p->stop = true; /* asked in between */
     return err->code;
@@ -414,9 +442,6 @@ wr_code wr_pipeline_run(wr_pipeline *p, wr_run_mode mode, wr_err *err) {
         rc = move(p, err);
         if (p->asked) {
             rc = WR_OK;
-    close_followed(p);
-    wr_retention_forget(p);
-    wr_inspect_forget(p);
             break;
         }
     }

@@ -104,13 +104,11 @@ void wr_retention_json(wr_pipeline *p, cJSON *status) {
 }
 
 /* ------------------------------------------------------------------ weir check */
-/* What was captured was captured there; its epoch is not known to a source that was opened without it. */
-static bool is_there(wr_status_file *st, const wr_source *s, wr_err *err) {
+/* What was captured was captured there. */
+static bool is_there(const wr_status_file *st, const wr_source *s, wr_err *err) {
     WR_AUTO char *followed = NULL;
     uint32_t epoch = 0;
-    if (wr_status_followed(st, &followed, &epoch, err) != WR_OK || strcmp(followed, wr_source_identity(s)) != 0 || st->captured.epoch != epoch) return false;
-    st->captured.epoch = wr_source_epoch(s);
-    return true;
+    return wr_status_followed(st, &followed, &epoch, err) == WR_OK && !strcmp(followed, wr_source_identity(s)) && st->captured.epoch == wr_source_epoch(s);
 }
 
 void wr_retention_find(wr_source *s, const char *home, void (*fn)(void *ctx, const wr_finding *f), void *ctx, wr_err *err) {

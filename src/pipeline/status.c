@@ -249,7 +249,7 @@ void wr_status_stop(wr_pipeline *p) {
 /* ------------------------------------------------------------------ reading it */
 void wr_status_clear(wr_status_file *s) {
     wr_free(s->json);
-    wr_pos_clear(&s->committed);
+    wr_pos_clear(&s->committed), wr_pos_clear(&s->captured);
     memset(s, 0, sizeof *s);
 }
 
@@ -297,6 +297,7 @@ wr_code wr_status_read(const char *home, wr_status_file *ret, wr_err *err) {
     if (cJSON_IsNumber(t)) s.captured.offset = (uint64_t)t->valuedouble;
     t = cJSON_GetObjectItemCaseSensitive(c, "epoch");
     if (cJSON_IsNumber(t)) s.captured.epoch = (uint32_t)t->valuedouble;
+    if ((v = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(c, "gtid")))) s.captured.gtid_set = wr_strdup(v);
     t = cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(o, "retention"), "captured_us");
     if (cJSON_IsNumber(t)) s.captured_us = (int64_t)t->valuedouble;
     cJSON_ArrayForEach(t, cJSON_GetObjectItemCaseSensitive(o, "tables")) {

@@ -195,7 +195,7 @@ typedef struct wr_status_file {
     char state[24];
     char *json;                     /* the whole document, owned */
     wr_pos committed;               /* owned */
-    wr_pos captured;                /* without a GTID set */
+    wr_pos captured;                /* owned */
     int64_t captured_us;            /* the source's time of what was captured last, or our time if that was all there was; 0 = not known */
     int busy_tables;                /* not yet visible at their committed position: loading, replaying, waiting */
     int64_t stale_ms;               /* it runs, and has not written its status for so long; 0 = it has */
