@@ -171,16 +171,28 @@ static wr_code wait_for_primary(const wr_source *s, MYSQL *m, const wr_my_server
     }
 }
 
+/* The one whose changes s gets. NULL: none answers, or s is (also) a primary itself: what is made at another one never comes here. */
+static const wr_my_server *primary_of(const wr_source *s, const wr_my_servers *all) {
+    const wr_my_server *here = NULL, *primary = NULL;
+    for (int i = 0; i < all->n; i++)
+        if (all->at[i].answers && !strcmp(all->at[i].identity, s->identity)) here = &all->at[i];
+    if (here && here->role == WR_ROLE_PRIMARY) return NULL;
+    for (int i = 0; i < all->n; i++) {
+        const wr_my_server *sv = &all->at[i];
+        if (sv->answers && sv->role == WR_ROLE_PRIMARY && (here ? !wr_my_server_foreign(sv, here) : sv->flavor == s->flavor)) primary = sv;
+    }
+    return primary;
+}
+
 wr_code wr_source_current(wr_source *s, const wr_source_options *o, wr_pos *ret_pos, wr_err *err) {
     wr_my_servers all = {0};
     const wr_my_server *primary = NULL;
     MYSQL *m = NULL;
     WR_TRY(wr_my_servers_list(o, &all, err));
     if (all.n > 1 && s->gtid) wr_my_servers_ask(&s->conn, &all);
-    for (int i = 0; i < all.n; i++)
-        if (all.at[i].answers && all.at[i].role == WR_ROLE_PRIMARY && all.at[i].flavor == s->flavor) primary = &all.at[i];
+    primary = primary_of(s, &all);
     wr_code rc = WR_OK;
-    if (primary && strcmp(primary->identity, s->identity) != 0) {
+    if (primary) {
         rc = wr_my_connect(&s->conn, &m, err);
         if (rc == WR_OK) rc = wait_for_primary(s, m, primary, err);
         wr_my_disconnect(m);
@@ -194,6 +206,7 @@ static wr_code open_on(wr_source *s, const wr_source_options *o, wr_err *err) {
               dup_into(&s->conn.password, o->password) && dup_into(&s->conn.tls_ca, o->tls_ca) &&
               dup_into(&s->pipeline_name, o->pipeline_name) && dup_into(&s->spool_dir, o->spool_dir);
     if (!ok) return wr_nomem(err, "source", 1024);
+    WR_TRY(wr_my_lines_new(&s->conn.lines, err));
     s->conn.tls = o->tls; /* AUTO: until the server is chosen */
     s->conn.tls_chosen = o->tls != WR_TLS_AUTO;
     s->conn.packet_max = o->packet_max ? o->packet_max : WR_EVENT_MAX;
@@ -206,7 +219,6 @@ static wr_code open_on(wr_source *s, const wr_source_options *o, wr_err *err) {
     MYSQL *m;
     WR_TRY(wr_my_connect(&s->conn, &m, err));
     wr_code rc = ask_flavor(s, m, err);
-    WR_TRY(wr_my_lines_new(&s->conn.lines, err));
     if (rc == WR_OK) rc = ask_identity(s, m, err);
     if (rc == WR_OK) rc = settle_epoch(s, o, m, err);
     if (rc == WR_OK) rc = ask_names(s, m, err);
@@ -230,6 +242,8 @@ wr_code wr_source_open(const wr_source_options *opts, wr_source **ret_source, wr
     return WR_OK;
 }
 
+void wr_source_cut(wr_source *s) { wr_my_lines_cut(s->conn.lines); }
+
 wr_flavor wr_source_flavor(const wr_source *s) { return s->flavor; }
 const char *wr_source_version(const wr_source *s) { return s->version; }
 const char *wr_source_identity(const wr_source *s) { return s->identity; }
@@ -242,8 +256,6 @@ wr_code wr_source_restore(wr_source *s, const wr_ddl *ddl, wr_err *err) { return
 wr_code wr_source_forget(wr_source *s, uint32_t next_table_id, wr_err *err) {
     wr_catalogue *c;
     WR_TRY(wr_catalogue_new(s->capture, s->types, s->flavor, &c, err));
-void wr_source_cut(wr_source *s) { wr_my_lines_cut(s->conn.lines); }
-
     wr_catalogue_set_next_id(c, next_table_id);
     wr_catalogue_free(s->catalogue);
     s->catalogue = c;

@@ -182,17 +182,25 @@ void wr_my_servers_ask(const wr_my_conn_options *conn, wr_my_servers *all) {
 bool wr_my_servers_only(const wr_my_servers *all, const wr_source *s) { return all->n == 1 && all->at[0].port == s->conn.port && !strcmp(all->at[0].host, s->conn.host); }
 
 /* ------------------------------------------------------------------ choosing */
+bool wr_my_server_foreign(const wr_my_server *sv, const wr_my_server *to) {
+    WR_AUTO_BUF wr_buf missing = WR_BUF_INIT;
+    bool related = true;
+    wr_err e = WR_ERR_INIT;
+    if (sv->flavor != to->flavor) return true;
+    return sv->gtid && to->gtid && wr_gtid_missing(sv->flavor, sv->executed, to->executed, &missing, &related, &e) == WR_OK && missing.n && !related;
+}
+
 wr_code wr_my_server_errant(const wr_my_servers *all, const wr_my_server *sv, wr_buf *ret_names, wr_err *err) {
     const wr_my_server *primary = NULL;
     bool related;
     wr_buf_clear(ret_names);
     for (int i = 0; i < all->n; i++) {
         const wr_my_server *o = &all->at[i];
-        if (!o->answers || o->role != WR_ROLE_PRIMARY || !o->gtid) continue;
+        if (!o->answers || o->role != WR_ROLE_PRIMARY || !o->gtid || wr_my_server_foreign(o, sv)) continue;
         if (primary && strcmp(primary->identity, o->identity) != 0) return WR_OK; /* two: which of them is right cannot be told */
         primary = o;
     }
-    if (!primary || !sv->gtid || primary->flavor != sv->flavor || !strcmp(primary->identity, sv->identity)) return WR_OK;
+    if (!primary || !sv->gtid || !strcmp(primary->identity, sv->identity)) return WR_OK;
     return wr_gtid_missing(sv->flavor, primary->executed, sv->executed, ret_names, &related, err);
 }
 
