@@ -248,6 +248,7 @@ void wr_request_id(char id[64]);
 
 /* gap.c */
 void wr_gap_describe(wr_pipeline *p, const wr_pos *missing, wr_err *err); /* *err is a WR_E_GAP. @thread capture */
+wr_code wr_gap_asked(const char *home, bool *ret, wr_err *err); /* a resume has been asked for, and was not taken up yet */
 wr_code wr_gap_open(wr_pipeline *p, uint64_t queue_last, wr_err *err);
 wr_code wr_gap_resume(wr_pipeline *p, const wr_pos *last, wr_err *err); /* does what is asked for; before capture begins */
 wr_code wr_gap_note(wr_pipeline *p, const struct cJSON *request, uint64_t offset, wr_err *err);

@@ -51,11 +51,14 @@ static wr_code open_source(wr_pipeline *p, wr_queue *q, const char *xa, wr_sourc
     wr_followed f = {0};
     wr_source *s = NULL;
     uint64_t off;
+    bool asked = false;
     wr_code rc = wr_followed_read(p->state, &f, err);
     if (rc == WR_OK) rc = wr_queue_last(q, &off, &f.last, err);
     f.known.gtid_set = f.last.gtid_set;
     o.known = f.identity && (f.last.file[0] || !wr_source_is_several(&o)) ? &f.known : NULL; /* nothing captured: any server will do */
     o.spool_dir = xa;
+    if (rc == WR_OK) rc = wr_gap_asked(p->home, &asked, err);
+    o.behind_gap |= asked;
     if (rc == WR_OK) rc = wr_source_open(&o, &s, err);
     if (rc == WR_OK) rc = remember_server(p, &f, s, err);
     wr_followed_clear(&f);

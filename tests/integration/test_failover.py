@@ -421,6 +421,29 @@ def test_a_gap_and_then_another_server(cluster, follow, point):
     same(w, second)
 
 
+def test_the_only_server_left_has_a_gap(cluster, follow):
+    """it has all that was captured, and its log does not reach back to that"""
+    c = cluster(2)
+    first, second = c.servers
+    create(first)
+    w = follow(c, prefer="primary")
+    w.catch_up()
+    c.catch_up(second)
+    first.kill()
+    c.promote(second)
+    second.sql("UPDATE t SET v = -5 WHERE id % 5 = 0", "DELETE FROM t WHERE id = 8", "INSERT INTO nokey VALUES (8, 'unseen')", db=DB)
+    purge(second)
+    w.run("sync", "--until", "current", status=1).says("no server has what comes behind what was captured", "purged", "weir resume")
+    w.run("resume", status=1).says("first available", rf"{DB}\.t", "--resnapshot", "--compare-and-repair")
+    w.run("resume", "--compare-and-repair").says("resumed")
+    assert at(w) == second.port
+    same(w, second)
+    second.sql("INSERT INTO t VALUES (300, 1, 'later')", db=DB)
+    w.catch_up()
+    same(w, second)
+    assert w.run("compare").status == 0
+
+
 @pytest.mark.parametrize("how", ["killed", "frozen"])
 def test_a_move_while_tables_behind_a_gap_are_compared(cluster, follow, how):
     """the comparison ends with the server that it reads from, and is made at the other one"""

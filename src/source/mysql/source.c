@@ -110,13 +110,23 @@ static wr_code use_server(wr_source *s, const char *host, int port, wr_err *err)
     return dup_into(&s->conn.host, host) && s->address ? WR_OK : wr_nomem(err, "source", 256);
 }
 
+/* A gap is gone over only where nothing else is to be had. */
+static wr_code choose_start(const wr_my_servers *all, const wr_source_options *o, int *ret_at, wr_err *err) {
+    wr_my_choice c = {.known = o->known, .prefer = o->prefer, .zone = o->zone, .starting = true};
+    wr_code rc = wr_my_servers_choose(all, &c, ret_at, err);
+    if (rc != WR_E_GAP || !o->behind_gap) return rc;
+    wr_err_clear(err);
+    c.behind_gap = true;
+    return wr_my_servers_choose(all, &c, ret_at, err);
+}
+
 /* One address needs no choice, and what is wrong with it is told best by the connection itself. */
 static wr_code choose_server(wr_source *s, const wr_source_options *o, wr_err *err) {
     wr_my_servers all = {0};
     int at = 0;
     WR_TRY(wr_my_servers_list(o, &all, err));
     if (all.n > 1) wr_my_servers_ask(&s->conn, &all);
-    wr_code rc = all.n > 1 ? wr_my_servers_choose(&all, &(wr_my_choice){.known = o->known, .prefer = o->prefer, .zone = o->zone, .starting = true}, &at, err) : WR_OK;
+    wr_code rc = all.n > 1 ? choose_start(&all, o, &at, err) : WR_OK;
     if (rc == WR_OK) rc = use_server(s, all.at[at].host, all.at[at].port, err);
     wr_my_servers_clear(&all);
     return rc;
@@ -130,7 +140,7 @@ static wr_code settle_epoch(wr_source *s, const wr_source_options *o, MYSQL *m, 
     wr_my_server sv = {.host = s->conn.host, .port = s->conn.port, .weight = 1};
     int at;
     wr_code rc = wr_my_server_ask(m, &sv, err);
-    if (rc == WR_OK) rc = wr_my_servers_choose(&(wr_my_servers){&sv, 1}, &(wr_my_choice){.known = k}, &at, err);
+    if (rc == WR_OK) rc = choose_start(&(wr_my_servers){&sv, 1}, o, &at, err);
     wr_my_server_forget(&sv);
     if (rc == WR_OK) s->epoch++;
     return rc;

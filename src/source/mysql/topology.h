@@ -47,6 +47,7 @@ typedef struct wr_my_choice {
     wr_prefer prefer;
     const char *zone;             /* NULL = no matter */
     const char *leave;            /* identity of a server that does not come into question, NULL = none */
+    bool behind_gap;              /* what comes behind `known` may be gone */
     bool starting;                /* nothing is under way: a preference alone is reason enough to move */
 } wr_my_choice;
 /* At which server to go on: the known one when it is there and fits, or one of whose history `known` is a part, and which has all that comes behind it. Errors say of each server why not:
