@@ -513,6 +513,7 @@ static wr_code open_source(round *r, wr_source_options *so, wr_err *err) {
     so->known = f.identity ? &f.known : NULL;
     if (rc == WR_OK) rc = wr_source_open(so, &r->source, err);
     wr_followed_clear(&f);
+    if (rc == WR_OK && r->what->source) r->what->source(r->what->ctx, r->source);
     return rc;
 }
 
@@ -561,6 +562,7 @@ wr_code wr_pipeline_compare(const wr_pipeline_options *o, const wr_compare *what
     wr_rules_free(r.rules);
     wr_store_close(r.store);
     wr_engine_close(r.engine);
+    if (what->source) what->source(what->ctx, NULL);
     wr_source_close(r.source);
     wr_state_close(r.state);
     wr_routes_free(r.routes);

@@ -100,6 +100,13 @@ static wr_code find_request(const char *home, char **ret_path, wr_err *err) {
     return ok ? WR_OK : wr_nomem(err, "path", 256);
 }
 
+wr_code wr_gap_asked(const char *home, bool *ret, wr_err *err) {
+    WR_AUTO char *path = NULL;
+    WR_TRY(find_request(home, &path, err));
+    *ret = path != NULL;
+    return WR_OK;
+}
+
 static char *record_path(const wr_pipeline *p, const char *id) { return wr_asprintf("%s/repair/%s%s", p->home, id, record); }
 
 /* Of the last one: offset in the queue, and id. */
@@ -314,7 +321,9 @@ wr_code wr_pipeline_look_for_gap(const wr_pipeline_options *o, wr_gap_report *re
     WR_AUTO char *catalog = wr_path_join(o->home, "catalog.db");
     if (!catalog) return wr_nomem(err, "path", 64);
     if (!wr_file_exists(catalog)) return wr_fail(err, WR_E_NOTFOUND, WR_RETRY_NO, "there is no lake yet: %s does not exist", catalog);
-    WR_TRY(wr_pipeline_open(o, &p, err));
+    wr_pipeline_options to_look = *o;
+    to_look.source.behind_gap = true;
+    WR_TRY(wr_pipeline_open(&to_look, &p, err));
     wr_code rc = look(p, &r, err);
     wr_pipeline_close(p);
     if (rc != WR_OK) return wr_gap_report_clear(&r), rc;

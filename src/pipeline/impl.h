@@ -164,6 +164,7 @@ struct wr_pipeline {
     uint32_t gaps_crossed;            /* what was found before the last one does not count */
     pthread_t prove_thread;
     bool prove_started, prove_stop;
+    wr_source *prove_source;          /* that its comparison reads from; NULL = none runs */
     pthread_t status_thread;
     bool status_started, status_stop;
     char *findings_json;       /* of the last inspection; owned */
@@ -249,6 +250,7 @@ void wr_request_id(char id[64]);
 
 /* gap.c */
 void wr_gap_describe(wr_pipeline *p, const wr_pos *missing, wr_err *err); /* *err is a WR_E_GAP. @thread capture */
+wr_code wr_gap_asked(const char *home, bool *ret, wr_err *err); /* a resume has been asked for, and was not taken up yet */
 wr_code wr_gap_open(wr_pipeline *p, uint64_t queue_last, wr_err *err);
 wr_code wr_gap_resume(wr_pipeline *p, const wr_pos *last, wr_err *err); /* does what is asked for; before capture begins */
 wr_code wr_gap_note(wr_pipeline *p, const struct cJSON *request, uint64_t offset, wr_err *err);
@@ -267,6 +269,7 @@ wr_code wr_prove_take(wr_pipeline *p, wr_err *err); /* applying thread, between 
 
 /* retention.c: how long the source keeps its log, against how far behind capture is */
 void wr_retention_look(wr_pipeline *p);           /* asks now and then. @thread ledger */
+void wr_retention_forget(wr_pipeline *p);         /* it was another server's. No other thread runs */
 void wr_retention_json(wr_pipeline *p, struct cJSON *status); /* @thread status */
 void wr_retention_find(wr_source *s, const char *home, void (*fn)(void *ctx, const wr_finding *f), void *ctx, wr_err *err); /* for a sync of this home that runs or not */
 
@@ -292,6 +295,7 @@ void wr_watch_close(wr_pipeline *p);
 /* inspect.c */
 wr_code wr_inspect_start(wr_pipeline *p, wr_err *err);
 void wr_inspect_stop(wr_pipeline *p);
+void wr_inspect_forget(wr_pipeline *p); /* what was found belongs to the server that was left; alarms are for the next inspection to end */
 
 /* status.c */
 wr_code wr_status_start(wr_pipeline *p, wr_err *err);

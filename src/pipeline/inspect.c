@@ -201,3 +201,10 @@ void wr_inspect_stop(wr_pipeline *p) {
     pthread_join(p->inspect_thread, NULL);
     p->inspect_started = false;
 }
+
+void wr_inspect_forget(wr_pipeline *p) {
+    pthread_mutex_lock(&p->lock_mu);
+    wr_free(p->findings_json);
+    p->findings_json = NULL;
+    pthread_mutex_unlock(&p->lock_mu);
+}

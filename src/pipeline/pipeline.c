@@ -33,43 +33,63 @@ void wr_followed_clear(wr_followed *f) {
 }
 
 /* Before anything of the new server is taken: an epoch that is too high only has the stream begin by GTID. What is known of binlog files is another server's. */
-static wr_code remember_server(wr_pipeline *p, const wr_followed *f, wr_err *err) {
-    const char *now = wr_source_identity(p->source);
+static wr_code remember_server(wr_pipeline *p, const wr_followed *f, const wr_source *s, wr_err *err) {
+    const char *now = wr_source_identity(s);
     if (f->identity && !strcmp(f->identity, now)) return WR_OK;
-    if (f->known.epoch != wr_source_epoch(p->source)) {
+    if (f->known.epoch != wr_source_epoch(s)) {
         wr_fact facts[] = {{.key = "source.epoch"}, {.key = "source.binlog"}, {.key = "source.binlog.before"}};
-        snprintf(facts[0].value, sizeof facts[0].value, "%u", wr_source_epoch(p->source));
+        snprintf(facts[0].value, sizeof facts[0].value, "%u", wr_source_epoch(s));
         WR_TRY(wr_state_set_all(p->state, facts, (int)(sizeof facts / sizeof *facts), err));
-        wr_log(WR_LOG_WARN, "the source is now %s at %s; it was %s", now, wr_source_address(p->source), f->identity);
+        wr_log(WR_LOG_WARN, "the source is now %s at %s; it was %s", now, wr_source_address(s), f->identity);
     }
     return wr_state_set(p->state, "source.identity", now, err);
 }
 
 /* The queue's positions mean something in one cluster's history only, and its files and offsets on one server. */
+static wr_code open_source(wr_pipeline *p, wr_queue *q, const char *xa, wr_source **ret, wr_err *err) {
+    wr_source_options o = p->o.source;
+    wr_followed f = {0};
+    wr_source *s = NULL;
+    uint64_t off;
+    bool asked = false;
+    wr_code rc = wr_followed_read(p->state, &f, err);
+    if (rc == WR_OK) rc = wr_queue_last(q, &off, &f.last, err);
+    f.known.gtid_set = f.last.gtid_set;
+    o.known = f.identity && (f.last.file[0] || !wr_source_is_several(&o)) ? &f.known : NULL; /* nothing captured: any server will do */
+    o.spool_dir = xa;
+    if (rc == WR_OK) rc = wr_gap_asked(p->home, &asked, err);
+    o.behind_gap |= asked;
+    if (rc == WR_OK) rc = wr_source_open(&o, &s, err);
+    if (rc == WR_OK) rc = remember_server(p, &f, s, err);
+    wr_followed_clear(&f);
+    if (rc != WR_OK) return wr_source_close(s), rc;
+    *ret = s;
+    return WR_OK;
+}
+
+/* Servers that do not answer take their time: those who only look see none until there is one. */
 static wr_code open_followed(wr_pipeline *p, wr_err *err) {
     WR_AUTO char *queue = wr_path_join(p->home, "queue"), *xa = wr_path_join(p->home, "xa");
-    wr_followed f = {0};
-    uint64_t off;
+    wr_queue *q = NULL;
+    wr_source *s = NULL;
     if (!queue || !xa) return no_such(err, "pipeline");
-    wr_code rc = wr_queue_open(queue, &p->o.queue, &p->queue, err);
-    if (rc == WR_OK) rc = wr_followed_read(p->state, &f, err);
-    if (rc == WR_OK) rc = wr_queue_last(p->queue, &off, &f.last, err);
-    f.known.gtid_set = f.last.gtid_set;
-    p->o.source.known = f.identity && (f.last.file[0] || !wr_source_is_several(&p->o.source)) ? &f.known : NULL; /* nothing captured: any server will do */
-    p->o.source.spool_dir = xa;
-    if (rc == WR_OK) rc = wr_source_open(&p->o.source, &p->source, err);
-    p->o.source.known = NULL, p->o.source.spool_dir = NULL; /* borrowed until here */
-    if (rc == WR_OK) rc = remember_server(p, &f, err);
-    wr_followed_clear(&f);
-    return rc;
+    WR_TRY(wr_queue_open(queue, &p->o.queue, &q, err));
+    wr_code rc = open_source(p, q, xa, &s, err);
+    if (rc != WR_OK) return wr_queue_close(q), rc;
+    pthread_mutex_lock(&p->open_lock);
+    p->queue = q, p->source = s;
+    pthread_mutex_unlock(&p->open_lock);
+    return WR_OK;
 }
 
 static void close_followed(wr_pipeline *p) {
+    pthread_mutex_lock(&p->open_lock);
     wr_apply_close(p);
     wr_queue_close(p->queue);
     wr_account_close(p);
     wr_source_close(p->source);
     p->queue = NULL, p->source = NULL;
+    pthread_mutex_unlock(&p->open_lock);
 }
 
 static wr_code check_pipeline(wr_pipeline *p, wr_err *err) {
@@ -183,6 +203,36 @@ static wr_code look(wr_source *s, preview *v, wr_err *err) {
     return wr_source_check(s, &(wr_check_sink){.ctx = v, .finding = pass_on, .table = try_table}, err);
 }
 
+/* The server that is spoken of: the one that the sync follows; when none runs, or it has just lost that one, the one where it would go on. */
+static wr_code open_checked(const wr_pipeline_options *o, wr_source **ret, wr_err *err) {
+    wr_source_options so = o->source;
+    wr_status_file st = {0};
+    WR_AUTO char *identity = NULL;
+    wr_source_known known = {0};
+    wr_err e = WR_ERR_INIT; /* it has never run */
+    if (wr_status_read(o->home, &st, &e) == WR_OK && wr_status_followed(&st, &identity, &known.epoch, &e) == WR_OK && st.captured.file[0]) {
+        known.identity = identity, known.gtid_set = st.captured.gtid_set, known.only = st.running;
+        so.known = &known;
+    }
+    wr_code rc = wr_source_open(&so, ret, err);
+    if (rc != WR_OK && known.only) {
+        known.only = false;
+        wr_err_clear(err);
+        rc = wr_source_open(&so, ret, err);
+    }
+    wr_status_clear(&st);
+    return rc;
+}
+
+/* Of several servers. */
+static void tell_server(const wr_source *s, void (*fn)(void *ctx, const wr_finding *f), void *ctx) {
+    wr_finding f = {.severity = WR_FINDING_NOTES, .id = "server"};
+    snprintf(f.what, sizeof f.what, "what is found is that of %s (%s)", wr_source_address(s), wr_source_identity(s));
+    snprintf(f.consequence, sizeof f.consequence, "it is the one that is followed, or would be by a sync that starts now");
+    snprintf(f.cure, sizeof f.cure, "nothing to do");
+    fn(ctx, &f);
+}
+
 wr_code wr_pipeline_check(const wr_pipeline_options *o, void (*fn)(void *ctx, const wr_finding *f), void *ctx, wr_err *err) {
     const wr_check_sink sink = {.ctx = ctx, .finding = fn};
     wr_source *s = NULL;
@@ -194,7 +244,8 @@ wr_code wr_pipeline_check(const wr_pipeline_options *o, void (*fn)(void *ctx, co
     if (rc == WR_OK && o->transform.nrules) rc = wr_rules_new(e, &o->transform, &rules, err);
     if (rc == WR_OK) rc = wr_routes_new(o->merge, o->nmerge, &routes, err);
     if (rc == WR_OK) rc = wr_layouts_new(o->layout, o->nlayout, &layouts, err);
-    if (rc == WR_OK) rc = wr_source_open(&o->source, &s, err);
+    if (rc == WR_OK) rc = open_checked(o, &s, err);
+    if (rc == WR_OK && wr_source_is_several(&o->source)) tell_server(s, fn, ctx);
     if (rc == WR_OK) rc = look(s, &(preview){&sink, rules, routes, layouts}, err);
     if (rc == WR_OK) wr_retention_find(s, o->home, fn, ctx, err);
     wr_source_close(s);
@@ -316,10 +367,13 @@ static wr_code apply_with_reload(wr_pipeline *p, const wr_pos *until, wr_err *er
     }
 }
 
+/* Nobody waits any longer for the server that is left: what it was asked would be asked again elsewhere. */
 void wr_pipeline_move(wr_pipeline *p) {
     p->moving = true;
     p->stop = true;
+    wr_source_cut(p->source);
     pthread_mutex_lock(&p->lock_mu);
+    if (p->prove_source) wr_source_cut(p->prove_source);
     pthread_cond_broadcast(&p->wake);
     pthread_mutex_unlock(&p->lock_mu);
 }
@@ -363,12 +417,12 @@ static wr_code run_there(wr_pipeline *p, wr_run_mode mode, wr_err *err) {
 /* Another server of the source: everything that was made of the last one's connections and positions is put down, and taken up from what is durable, as after a restart. */
 static wr_code move(wr_pipeline *p, wr_err *err) {
     set_state(p, "reconnecting");
+    close_followed(p);
+    wr_retention_forget(p);
+    wr_inspect_forget(p);
     for (int attempt = 0;; attempt++) {
         wr_err_clear(err);
-        pthread_mutex_lock(&p->open_lock);
-        close_followed(p);
         wr_code rc = open_followed(p, err);
-        pthread_mutex_unlock(&p->open_lock);
         pthread_mutex_lock(&p->lock_mu);
         p->capture_err = *err;
         wr_err_clear(&p->apply_err);
@@ -377,7 +431,7 @@ static wr_code move(wr_pipeline *p, wr_err *err) {
         if (rc == WR_OK || err->retry == WR_RETRY_NO || !back_off(p, attempt)) break;
     }
     wr_pos_clear(&p->join_at);
-    p->moving = p->patterns_checked = p->capture_ended = p->reconnecting = false;
+    p->moving = p->patterns_checked = p->capture_ended = p->reconnecting = p->verified = false;
     p->join_offset = 0, p->ddl_seq = 0;
     if (p->asked) p->stop = true; /* asked in between */
     return err->code;

@@ -106,6 +106,15 @@ static bool gave_up(void *ctx) {
     return end;
 }
 
+/* So that whoever ends this thread need not wait for the server's answers. */
+static void note_source(void *ctx, wr_source *s) {
+    wr_pipeline *p = ctx;
+    pthread_mutex_lock(&p->lock_mu);
+    p->prove_source = s;
+    if (s && (p->stop || p->prove_stop)) wr_source_cut(s);
+    pthread_mutex_unlock(&p->lock_mu);
+}
+
 /* ------------------------------------------------------------------ one round */
 static char *pattern_of(const char *name) {
     WR_AUTO_BUF wr_buf b = WR_BUF_INIT;
@@ -158,7 +167,7 @@ static wr_code ask_repair(wr_pipeline *p, const wr_compare_report *r, bool reloa
 static wr_code prove(wr_pipeline *p, const work *w, bool reload, bool *ret_differ, wr_err *err) {
     wr_compare_report r = {0};
     bool differ = false;
-    wr_compare what = {.tables = (const char *const *)w->patterns, .ntables = w->n, .parallel = p->o.snapshot_parallel, .patience_s = PATIENCE_S, .gave_up = gave_up, .ctx = p};
+    wr_compare what = {.tables = (const char *const *)w->patterns, .ntables = w->n, .parallel = p->o.snapshot_parallel, .patience_s = PATIENCE_S, .gave_up = gave_up, .source = note_source, .ctx = p};
     if (WR_FAULT("prove.begin")) return wr_fail(err, WR_E_IO, WR_RETRY_SOON, "injected: proving");
     WR_TRY(wr_pipeline_compare(&p->o, &what, &r, err));
     wr_code rc = WR_OK;
@@ -213,6 +222,7 @@ void wr_prove_stop(wr_pipeline *p) {
     if (p->prove_started) {
         pthread_mutex_lock(&p->lock_mu);
         p->prove_stop = true;
+        if (p->prove_source) wr_source_cut(p->prove_source);
         pthread_cond_broadcast(&p->wake);
         pthread_mutex_unlock(&p->lock_mu);
         pthread_join(p->prove_thread, NULL);

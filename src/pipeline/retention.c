@@ -84,6 +84,14 @@ void wr_retention_look(wr_pipeline *p) {
     wr_source_logs_clear(&l);
 }
 
+void wr_retention_forget(wr_pipeline *p) {
+    p->retention_at_us = 0;
+    warn(p, 0, "");
+    pthread_mutex_lock(&p->lock_mu);
+    p->retention = (struct retention){0};
+    pthread_mutex_unlock(&p->lock_mu);
+}
+
 void wr_retention_json(wr_pipeline *p, cJSON *status) {
     pthread_mutex_lock(&p->lock_mu);
     struct retention r = p->retention;
@@ -96,13 +104,11 @@ void wr_retention_json(wr_pipeline *p, cJSON *status) {
 }
 
 /* ------------------------------------------------------------------ weir check */
-/* What was captured was captured there; its epoch is not known to a source that was opened without it. */
-static bool is_there(wr_status_file *st, const wr_source *s, wr_err *err) {
+/* What was captured was captured there. */
+static bool is_there(const wr_status_file *st, const wr_source *s, wr_err *err) {
     WR_AUTO char *followed = NULL;
     uint32_t epoch = 0;
-    if (wr_status_followed(st, &followed, &epoch, err) != WR_OK || strcmp(followed, wr_source_identity(s)) != 0 || st->captured.epoch != epoch) return false;
-    st->captured.epoch = wr_source_epoch(s);
-    return true;
+    return wr_status_followed(st, &followed, &epoch, err) == WR_OK && !strcmp(followed, wr_source_identity(s)) && st->captured.epoch == wr_source_epoch(s);
 }
 
 void wr_retention_find(wr_source *s, const char *home, void (*fn)(void *ctx, const wr_finding *f), void *ctx, wr_err *err) {

@@ -116,6 +116,37 @@ void wr_pipeline_get_status(wr_pipeline *p, wr_pipeline_status *ret) {
     *ret = s;
 }
 
+static void add_error(cJSON *o, const wr_err *why) {
+    cJSON *x = cJSON_AddObjectToObject(o, "error");
+    cJSON_AddStringToObject(x, "code", wr_code_name(why->code));
+    cJSON_AddStringToObject(x, "message", why->msg);
+    cJSON_AddStringToObject(x, "cure", why->cure);
+}
+
+/* lock_mu is held. NULL: all is well. */
+static const wr_err *what_is_wrong(const wr_pipeline *p) { return p->apply_err.code ? &p->apply_err : p->capture_err.code ? &p->capture_err : NULL; }
+
+/* Between two servers of the source: what was known of the last one stays. Only this process writes the file. */
+static char *render_again(wr_pipeline *p, const char *path) {
+    WR_AUTO_BUF wr_buf b = WR_BUF_INIT;
+    wr_err e = WR_ERR_INIT;
+    char iso[32];
+    cJSON *o = wr_file_get(path, STATUS_MAX_BYTES, &b, &e) == WR_OK && wr_buf_cstr(&b) ? cJSON_Parse((char *)b.p) : NULL, *src = cJSON_GetObjectItemCaseSensitive(o, "source");
+    if (!o || !src) return cJSON_Delete(o), NULL;
+    static const char *const anew[] = {"state", "updated", "error"};
+    for (size_t i = 0; i < sizeof anew / sizeof *anew; i++) cJSON_DeleteItemFromObjectCaseSensitive(o, anew[i]);
+    cJSON_DeleteItemFromObjectCaseSensitive(src, "answers");
+    cJSON_AddBoolToObject(src, "answers", false);
+    cJSON_AddStringToObject(o, "updated", wr_iso_time(wr_now_us(), iso));
+    pthread_mutex_lock(&p->lock_mu);
+    cJSON_AddStringToObject(o, "state", p->run_state);
+    if (what_is_wrong(p)) add_error(o, what_is_wrong(p));
+    pthread_mutex_unlock(&p->lock_mu);
+    char *text = cJSON_PrintUnformatted(o);
+    cJSON_Delete(o);
+    return text;
+}
+
 static char *render(wr_pipeline *p) {
     wr_pipeline_status s;
     wr_pipeline_get_status(p, &s);
@@ -159,13 +190,7 @@ static char *render(wr_pipeline *p) {
     add_pos(o, "committed", &p->committed);
     if (p->committed_at_us) cJSON_AddStringToObject(o, "committed_at", wr_iso_time(p->committed_at_us, iso));
     if (p->committed_event_us) cJSON_AddStringToObject(o, "committed_event_time", wr_iso_time(p->committed_event_us, iso));
-    const wr_err *why = p->apply_err.code ? &p->apply_err : p->capture_err.code ? &p->capture_err : NULL;
-    if (why) {
-        cJSON *x = cJSON_AddObjectToObject(o, "error");
-        cJSON_AddStringToObject(x, "code", wr_code_name(why->code));
-        cJSON_AddStringToObject(x, "message", why->msg);
-        cJSON_AddStringToObject(x, "cure", why->cure);
-    }
+    if (what_is_wrong(p)) add_error(o, what_is_wrong(p));
     cJSON_AddItemToObject(src, "findings", cJSON_CreateRaw(p->findings_json ? p->findings_json : "[]"));
     cJSON_AddItemToObject(o, "decisions", cJSON_CreateRaw(p->decisions_json && *p->decisions_json ? p->decisions_json : "[]"));
     cJSON_AddItemToObject(o, "tables", cJSON_CreateRaw(p->tables_json ? p->tables_json : "[]"));
@@ -178,10 +203,10 @@ static char *render(wr_pipeline *p) {
 
 /* Not durable on purpose: a reader trusts it only while the lock is held, and a crash frees the lock. */
 void wr_status_write(wr_pipeline *p) {
-    pthread_mutex_lock(&p->open_lock);
-    char *text = p->source ? render(p) : NULL;
-    pthread_mutex_unlock(&p->open_lock);
     WR_AUTO char *path = wr_path_join(p->home, "status.json"), *tmp = wr_path_join(p->home, "status.json.tmp");
+    pthread_mutex_lock(&p->open_lock);
+    char *text = p->source ? render(p) : path ? render_again(p, path) : NULL;
+    pthread_mutex_unlock(&p->open_lock);
     FILE *f = text && path && tmp ? fopen(tmp, "we") : NULL;
     if (f) {
         bool ok = fputs(text, f) >= 0;
@@ -224,7 +249,7 @@ void wr_status_stop(wr_pipeline *p) {
 /* ------------------------------------------------------------------ reading it */
 void wr_status_clear(wr_status_file *s) {
     wr_free(s->json);
-    wr_pos_clear(&s->committed);
+    wr_pos_clear(&s->committed), wr_pos_clear(&s->captured);
     memset(s, 0, sizeof *s);
 }
 
@@ -272,6 +297,7 @@ wr_code wr_status_read(const char *home, wr_status_file *ret, wr_err *err) {
     if (cJSON_IsNumber(t)) s.captured.offset = (uint64_t)t->valuedouble;
     t = cJSON_GetObjectItemCaseSensitive(c, "epoch");
     if (cJSON_IsNumber(t)) s.captured.epoch = (uint32_t)t->valuedouble;
+    if ((v = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(c, "gtid")))) s.captured.gtid_set = wr_strdup(v);
     t = cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(o, "retention"), "captured_us");
     if (cJSON_IsNumber(t)) s.captured_us = (int64_t)t->valuedouble;
     cJSON_ArrayForEach(t, cJSON_GetObjectItemCaseSensitive(o, "tables")) {

@@ -1,6 +1,8 @@
 """What tests of several servers share; the fixtures `cluster` and `follow` are in integration/conftest.py."""
+import json
 import time
 
+from . import wait_until
 from .compare import assert_equal
 from .lake import Lake
 
@@ -31,3 +33,19 @@ def until(what, seconds=60, every=0.2):
         assert time.monotonic() - began < seconds, f"not within {seconds} s: {what.__doc__ or what}"
         time.sleep(every)
     return time.monotonic() - began
+
+
+def purge(server):
+    """the server keeps nothing of its log but the present file"""
+    for _ in range(3):
+        server.sql("FLUSH BINARY LOGS")
+
+    def purged():       # MariaDB passes over a log until InnoDB has made its checkpoint
+        server.sql(f"PURGE BINARY LOGS TO '{server.sql('SHOW BINARY LOGS')[-1][0]}'")
+        return len(server.sql("SHOW BINARY LOGS")) == 1
+    wait_until(purged, what="the old logs to go")
+
+
+def open_alarms(weir, kind):
+    """-> subjects of the open alarms of that kind"""
+    return {a["subject"] for a in map(json.loads, weir.run("alarms", "--json", status=(0, 1)).out.splitlines()) if a["kind"] == kind}

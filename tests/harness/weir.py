@@ -91,7 +91,11 @@ class Weir:
 
     def catch_up_and_die(self, fault):
         """the same, killed at a fault point ("rest.committed:2": at its second passing); -> whether it got there"""
-        p = subprocess.run([BINARY, "sync", "-c", self.file, "--until", "current"], capture_output=True, text=True, errors="replace", timeout=RUN_SECONDS,
+        return self.die(fault, "sync", "--until", "current")
+
+    def die(self, fault, command, *args):
+        """another command, killed at a fault point; -> whether it got there"""
+        p = subprocess.run([BINARY, command, "-c", self.file, *args], capture_output=True, text=True, errors="replace", timeout=RUN_SECONDS,
                            env={**self.env, "WEIR_FAULT": f"{fault}:kill"}, stdin=subprocess.DEVNULL)
         assert p.returncode in (0, -signal.SIGKILL), f"{fault}:\n{p.stdout}{p.stderr}status {p.returncode}"
         self.died = p.returncode != 0

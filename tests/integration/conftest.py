@@ -7,7 +7,7 @@ import random
 import re
 
 import pytest
-from harness import backend
+from harness import backend, share
 from harness.compare import assert_equal
 from harness.failover import DB
 from harness.lake import Lake
@@ -22,11 +22,30 @@ os.environ.setdefault("WEIR_SEED", str(random.SystemRandom().randrange(10**6))) 
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "needs_no_weir: tests of the harness itself")
+    config.addinivalue_line("markers", "one_server: a long procedure, in an ordinary run on one of the servers: harness/share.py")
+    config.addinivalue_line("markers", "only_on(flavor, reason): skipped on the other server")
     config.addinivalue_line("markers", "local_lake(reason): skipped with other lakes than WEIR_LAKE=local")
 
 
 def pytest_report_header():
     return f"WEIR_SEED={os.environ['WEIR_SEED']} WEIR_LAKE={backend.MODE}"
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        case = dict(item.callspec.params) if hasattr(item, "callspec") else {}
+        here, only = case.pop("flavor", None), item.get_closest_marker("only_on")
+        if not here:
+            continue
+        if only:
+            chosen, why = only.args
+        elif item.get_closest_marker("one_server") and not share.ALL:
+            chosen = share.draw(item.originalname, *map(str, case.values())).choice(FLAVORS)
+            why = f"on {chosen} in this run (WEIR_FAULTS=all: on both)"
+        else:
+            continue
+        if here != chosen:
+            item.add_marker(pytest.mark.skip(reason=why))
 
 
 def pytest_runtest_setup(item):
@@ -141,7 +160,7 @@ def cluster(flavor, tmp_path):
 @pytest.fixture
 def follow(make_weir):
     """follow(cluster, prefer=…) -> Weir with all addresses of the cluster"""
-    def make(c, config=None, **source):
+    def make(c, config=None, user="weir", password="weir", **source):
         hosts = [f"127.0.0.1:{s.port}" for s in c.servers[1:]]
-        return make_weir(c.servers[0], [rf"{DB}\..*"], {"source": {"hosts": hosts, **source}, **(config or {})})
+        return make_weir(c.servers[0], [rf"{DB}\..*"], {"source": {"hosts": hosts, **source}, **(config or {})}, user=user, password=password)
     return make

@@ -221,6 +221,7 @@ def test_no_point_is_forgotten():
     assert listed == passings(PASSED).keys() | passings(REST).keys() | ELSEWHERE
 
 
+@pytest.mark.one_server
 @pytest.mark.local_lake("has lakes of its own")
 @pytest.mark.parametrize("lake", ["sqlite", "rest"])
 def test_killed_at_every_point(server, db, make_weir, monkeypatch, lake):

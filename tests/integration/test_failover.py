@@ -1,14 +1,18 @@
 """Several servers of a source: which is captured, going on at another when it is gone, and never at one whose history is not that of what was captured (F6, F7)."""
+import json
+import os
+import signal
 import sqlite3
 import threading
 import time
 
 import pytest
-from harness.failover import DB, at, create, same, source, until
+from harness.failover import DB, at, create, open_alarms, purge, same, source, until
+from harness.share import some
 from services import instance
 from services.cluster import Cluster
 
-pytestmark = pytest.mark.local_lake("failover is about the source")
+pytestmark = [pytest.mark.local_lake("failover is about the source"), pytest.mark.one_server]
 
 
 def heads(weir):
@@ -310,10 +314,219 @@ def test_a_prepared_xa_transaction_is_committed_at_the_new_server(cluster, follo
     assert list((w.home / "xa").glob("*.e1.*.done")), "its rows were not those that had been kept"
 
 
+def fill(server, rows=4000):
+    digits = "(SELECT 0 d UNION SELECT 1 UNION SELECT 2 UNION SELECT 3 UNION SELECT 4 UNION SELECT 5 UNION SELECT 6 UNION SELECT 7 UNION SELECT 8 UNION SELECT 9)"
+    server.sql("CREATE TABLE big (id INT PRIMARY KEY, v VARCHAR(200))",
+               f"INSERT INTO big SELECT seq, REPEAT('x', 100) FROM (SELECT 1 + a.d + 10 * b.d + 100 * c.d + 1000 * e.d AS seq FROM {', '.join(digits + ' ' + x for x in 'abce')}) n WHERE seq <= {rows}", db=DB)
+
+
+def test_a_primary_that_freezes_in_the_middle_of_a_load_is_left(cluster, follow):
+    """its connections stay open, and nothing that was asked on them will ever be answered: nobody may go on waiting"""
+    c = cluster(2)
+    first, second = c.servers
+    create(first)
+    fill(first)
+    w = follow(c, {"snapshot": {"rows_per_second": 500, "parallel": 2}}, prefer="primary", inspect="1s")
+    w.start()
+    until(lambda: (w.home / "status.json").exists() and w.status().get("load", {}).get("rows", 0) > 500)
+    c.catch_up(second)
+    os.kill(first.pid, signal.SIGSTOP)
+    try:
+        c.promote(second)
+        second.sql("UPDATE big SET v = 'new' WHERE id % 3 = 0", "DELETE FROM big WHERE id % 7 = 0", db=DB)
+        until(lambda: at(w) == second.port, 90)
+        w.wait(90)
+        w.stop()
+        same(w, second, "t", "nokey", "big")
+    finally:
+        os.kill(first.pid, signal.SIGCONT)
+
+
+def test_silence_is_told_while_a_server_is_waited_for_and_ends_with_the_move(cluster, follow):
+    c = cluster(2)
+    first, second = c.servers
+    create(first)
+    w = follow(c, {"alarms": {"silent": "3s", "recovery": "1s"}}, prefer="primary")
+    w.start()
+    w.wait()
+    c.catch_up(second)
+    replica, _ = c._words()
+    second.sql(f"STOP {replica} SQL_THREAD")
+    first.sql("INSERT INTO t VALUES (100, 1, 'late')", db=DB)
+    w.wait()
+    time.sleep(1)
+    first.kill()
+    until(lambda: any(str(first.port) in s for s in open_alarms(w, "source.silent")), 30)
+    second.sql(f"START {replica} SQL_THREAD")
+    until(lambda: at(w) == second.port)
+    c.promote(second)
+    second.sql("INSERT INTO t VALUES (101, 1, 'new')", db=DB)
+    w.wait()
+    until(lambda: not open_alarms(w, "source.silent"), 20)
+    time.sleep(4)                           # of the new one it is not true
+    assert not open_alarms(w, "source.silent")
+    w.stop()
+    same(w, second)
+
+
+# ---------------------------------------------------------------- gaps and moves
+def records(w):
+    return [json.loads(p.read_text()) for p in sorted((w.home / "repair").glob("*.resume.json"))]
+
+
+def unseen(primary, *replicas):
+    """changes that nobody has captured, and no server has a log of any more"""
+    primary.sql("UPDATE t SET v = -5 WHERE id % 5 = 0", "DELETE FROM t WHERE id = 8", "INSERT INTO nokey VALUES (8, 'unseen')", db=DB)
+    time.sleep(1)       # for the replicas: what is purged there, they have
+    for s in (primary, *replicas):
+        purge(s)
+
+
+@pytest.mark.parametrize("point", some(["", "gap.in_queue:1", "load.after_seal:1", "prove.begin:1", "pipeline.after_commit:1"], 2))
+def test_a_gap_and_then_another_server(cluster, follow, point):
+    """with what the gap left to be done finished at the first server, or at the second"""
+    c = cluster(2)
+    first, second = c.servers
+    create(first)
+    w = follow(c, prefer="primary")
+    w.catch_up()
+    unseen(first, second)
+    w.catch_up(status=1).says("first missing", "first available", rf"{DB}\.t", "weir resume")
+    assert w.status()["error"]["code"] == "gap" and at(w) == first.port
+    way = "--resnapshot" if "load" in point else "--compare-and-repair"
+    if point:
+        assert w.die(point, "resume", way)
+        if "commit" not in point:           # else it may have been the commit behind the gap, or in front of it
+            assert not records(w) or not records(w)[0].get("done_at")
+    else:
+        w.run("resume", way).says("resumed")
+    first.sql("UPDATE t SET s = 'behind' WHERE id % 3 = 0", "INSERT INTO nokey VALUES (9, 'behind')", db=DB)
+    c.catch_up(second)
+    first.kill()
+    c.promote(second)
+    second.sql("UPDATE t SET v = v + 1 WHERE id % 2 = 0", "DELETE FROM nokey WHERE a = 1 LIMIT 1", "ALTER TABLE t ADD w INT DEFAULT 3", db=DB)
+    w.catch_up()
+    assert at(w) == second.port and source(w)["epoch"] == 1
+    same(w, second)
+    assert {t["state"] for t in w.status()["tables"]} == {"streaming"}
+    assert [bool(r.get("done_at")) for r in records(w)] == [True]
+    second.sql("INSERT INTO t VALUES (300, 1, 'later', 4)", db=DB)
+    w.catch_up()
+    same(w, second)
+    assert w.run("compare").status == 0
+    # and what the first server's files were born at says nothing of the second's
+    unseen(second)
+    w.catch_up(status=1).says("first missing")
+    w.run("resume", "--compare-and-repair").says("resumed")
+    same(w, second)
+
+
+def test_the_only_server_left_has_a_gap(cluster, follow):
+    """it has all that was captured, and its log does not reach back to that"""
+    c = cluster(2)
+    first, second = c.servers
+    create(first)
+    w = follow(c, prefer="primary")
+    w.catch_up()
+    c.catch_up(second)
+    first.kill()
+    c.promote(second)
+    second.sql("UPDATE t SET v = -5 WHERE id % 5 = 0", "DELETE FROM t WHERE id = 8", "INSERT INTO nokey VALUES (8, 'unseen')", db=DB)
+    purge(second)
+    w.run("sync", "--until", "current", status=1).says("no server has what comes behind what was captured", "purged", "weir resume")
+    w.run("resume", status=1).says("first available", rf"{DB}\.t", "--resnapshot", "--compare-and-repair")
+    w.run("resume", "--compare-and-repair").says("resumed")
+    assert at(w) == second.port
+    same(w, second)
+    second.sql("INSERT INTO t VALUES (300, 1, 'later')", db=DB)
+    w.catch_up()
+    same(w, second)
+    assert w.run("compare").status == 0
+
+
+@pytest.mark.parametrize("how", ["killed", "frozen"])
+def test_a_move_while_tables_behind_a_gap_are_compared(cluster, follow, how):
+    """the comparison ends with the server that it reads from, and is made at the other one"""
+    c = cluster(2)
+    first, second = c.servers
+    create(first)
+    fill(first)
+    w = follow(c, prefer="primary", inspect="1s")
+    w.catch_up()
+    unseen(first, second)
+    w.catch_up(status=1).says("first missing")
+    w.die("gap.noted:1", "resume", "--compare-and-repair")
+    w.config["snapshot"] = {"rows_per_second": 400}     # ten seconds for the large one
+    w.write()
+    w.start()
+    until(lambda: "unproven" in {t["state"] for t in w.status()["tables"]}, 30)
+    time.sleep(2)
+    os.kill(first.pid, signal.SIGSTOP) if how == "frozen" else first.kill()
+    try:
+        c.promote(second)
+        assert not records(w)[0].get("done_at"), "it was too fast"
+        second.sql("UPDATE big SET v = 'new' WHERE id % 3 = 0", "UPDATE t SET v = 3 WHERE id < 4", db=DB)
+        until(lambda: at(w) == second.port, 90)
+        until(lambda: {t["state"] for t in w.status()["tables"]} == {"streaming"}, 90)
+        w.wait()
+        w.stop()
+    finally:
+        if how == "frozen":
+            os.kill(first.pid, signal.SIGCONT)
+    same(w, second, "t", "nokey", "big")
+    assert [bool(r.get("done_at")) for r in records(w)] == [True]
+
+
+def test_a_check_speaks_of_the_server_that_is_followed(cluster, follow):
+    c = cluster(2)
+    first, second = c.servers
+    create(first)
+    w = follow(c)
+    w.check().says(rf"what is found is that of 127\.0\.0\.1:{second.port}")     # where it would begin
+    w.config["source"]["prefer"] = "primary"
+    w.write()
+    w.start()
+    w.wait()
+    assert at(w) == first.port
+    c.catch_up(second)
+    first.kill()
+    c.promote(second)
+    until(lambda: at(w) == second.port)
+    w.check().says(rf"what is found is that of 127\.0\.0\.1:{second.port}")
+    first.start()
+    c.follow(first, second)
+    c.catch_up(first)
+    w.config["source"]["prefer"] = "replica"            # as others ask; the sync does not know
+    w.write()
+    w.check().says(rf"what is found is that of 127\.0\.0\.1:{second.port}")
+    w.stop()
+    w.check().says(rf"what is found is that of 127\.0\.0\.1:{first.port}")      # where the next one would go on
+    first.kill()
+    second.sql("INSERT INTO t VALUES (300, 1, 'unseen')", db=DB)
+    purge(second)
+    w.check(status=1).says("binlog-gap", "first position available", "weir resume")
+    second.kill()
+    w.check(status=1).says("stops +source", "no server can be used|connecting")
+
+
+def test_an_account_that_may_not_ask_for_replication(cluster, follow):
+    """MariaDB keeps a replica's state from who has no REPLICA MONITOR: then one that is read_only counts as a replica"""
+    c = cluster(2)
+    create(c.primary)
+    may = "BINLOG MONITOR" if c.flavor == "mariadb" else "REPLICATION CLIENT"
+    c.primary.sql("CREATE USER least@'%' IDENTIFIED BY 'least'", f"GRANT SELECT, LOCK TABLES ON {DB}.* TO least@'%'", f"GRANT REPLICATION SLAVE, {may} ON *.* TO least@'%'")
+    c.catch_up(c.servers[1])
+    w = follow(c, user="least", password="least")
+    w.catch_up()
+    assert at(w) == c.servers[1].port
+    c.primary.sql("DELETE FROM t WHERE id = 4", db=DB)
+    w.catch_up()
+    same(w, c.primary)
+
+
 # ---------------------------------------------------------------- without GTIDs
+@pytest.mark.only_on("mysql", "MariaDB always has GTIDs")
 def test_without_gtids_the_replica_is_refused(tmp_path, follow, flavor):
-    if flavor == "mariadb":
-        pytest.skip("MariaDB has GTIDs always")
     c = Cluster("mysql", tmp_path / "cluster", 2, gtid=False)
     try:
         for s in c.servers:

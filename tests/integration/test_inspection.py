@@ -2,7 +2,8 @@
 import time
 
 import pytest
-from harness.failover import DB, at, create, same, source, until
+from harness.failover import DB, at, create, open_alarms, same, source, until
+from services import instance
 
 pytestmark = pytest.mark.local_lake("inspections are about the source")
 OFTEN = {"inspect": "1s"}
@@ -76,6 +77,35 @@ def test_two_primaries_with_transactions_of_their_own_are_told_and_not_chosen_be
     first.sql("INSERT INTO t VALUES (101, 1, 'other')", db=DB)
     shown(w, "two-primaries", "both take changes")
     assert at(w) == first.port and w.running
+
+
+def test_an_alarm_about_a_server_ends_with_its_cause(cluster, follow, flavor, tmp_path):
+    """righted; or its address taken away, while no sync runs"""
+    c = cluster(2)
+    first, second = c.servers
+    create(first)
+    with instance(flavor, tmp_path / "wrong", cnf={"server_id": 4711}, owned=True) as wrong:
+        wrong.sql("CREATE DATABASE o", "CREATE TABLE o.t (id INT PRIMARY KEY)", "INSERT INTO o.t VALUES (1)")
+        w = follow(c, {"alarms": {"recovery": "1s"}}, prefer="primary", **OFTEN)
+        w.config["source"]["hosts"].append(f"127.0.0.1:{wrong.port}")
+        w.write()
+        w.start()
+        w.wait()
+        until(lambda: open_alarms(w, "source.identity") == {"other-cluster"}, 30)
+        c.catch_up(second)
+        c.promote(second)
+        second.sql("INSERT INTO t VALUES (100, 1, 'new')", db=DB)
+        first.sql("INSERT INTO t VALUES (101, 1, 'other')", db=DB)
+        until(lambda: open_alarms(w, "source.identity") == {"other-cluster", "two-primaries"}, 30)
+        second.kill()
+        until(lambda: open_alarms(w, "source.identity") == {"other-cluster"}, 30)
+        w.stop()
+        w.config["source"]["hosts"] = []
+        w.write()
+        assert open_alarms(w, "source.identity") == {"other-cluster"}
+        w.start()
+        until(lambda: not open_alarms(w, "source.identity"), 30)
+        assert w.running and at(w) == first.port
 
 
 def test_a_replica_whose_replication_stands_still_is_left(cluster, follow):

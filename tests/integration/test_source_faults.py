@@ -13,9 +13,12 @@ import time
 import pytest
 from harness import wait_until, writer
 from harness.compare import assert_equal
+from harness.failover import purge
 from harness.lake import Lake
+from harness.share import some
 from harness.weir import BINARY
 
+pytestmark = pytest.mark.one_server
 TABLES = ["a", "b", "bare", "quiet"]
 
 
@@ -44,16 +47,6 @@ def change(server, tag):
     """changes of each kind in every table but `quiet`"""
     server.sql(f"UPDATE d.a SET v = '{tag}' WHERE id % 7 = 0", "DELETE FROM d.a WHERE id % 11 = 3", f"INSERT INTO d.a (id, v) SELECT 1000 + MAX(id), '{tag}' FROM d.a",
                f"UPDATE d.b SET id = id + 5000 WHERE id % 13 = 1 AND id < 5000", f"REPLACE INTO d.b (id, v) VALUES (2, '{tag}')", f"INSERT INTO d.bare VALUES (7, '{tag}')", "DELETE FROM d.bare WHERE x = 1 LIMIT 1")
-
-
-def purge(server):
-    for _ in range(3):
-        server.sql("FLUSH BINARY LOGS")
-
-    def purged():       # MariaDB passes over a log until InnoDB has made its checkpoint
-        server.sql(f"PURGE BINARY LOGS TO '{server.sql('SHOW BINARY LOGS')[-1][0]}'")
-        return len(server.sql("SHOW BINARY LOGS")) == 1
-    wait_until(purged, what="the old logs to go")
 
 
 def reset(server):
@@ -152,10 +145,9 @@ def test_history_reset(source, how, way):
     assert_equal(s, Lake(w.home), "d", TABLES)
 
 
-def test_history_reset_without_gtids(own_server, make_weir, flavor):
+@pytest.mark.only_on("mysql", "MariaDB always has GTIDs")
+def test_history_reset_without_gtids(own_server, make_weir):
     """file and offset are all there is to go by"""
-    if flavor != "mysql":
-        pytest.skip("MariaDB always has GTIDs")
     s = own_server({"gtid_mode": "OFF", "enforce_gtid_consistency": "OFF"})
     s.sql("CREATE DATABASE d", "CREATE TABLE d.a (id INT PRIMARY KEY, v VARCHAR(40), n INT NOT NULL DEFAULT 1)", "INSERT INTO d.a (id) VALUES (1), (2)")
     w = make_weir(s, [r"d\..*"])
@@ -169,14 +161,6 @@ def test_history_reset_without_gtids(own_server, make_weir, flavor):
     assert_equal(s, Lake(w.home), "d", ["a"])
 
 
-def die(weir, fault, command, *args):
-    """the command, killed at a fault point; -> whether it got there"""
-    p = subprocess.run([BINARY, command, "-c", weir.file, *args], capture_output=True, text=True, errors="replace", timeout=120, env={**weir.env, "WEIR_FAULT": fault + (":kill" if ":" in fault else ":1:kill")}, stdin=subprocess.DEVNULL)
-    assert p.returncode in (0, -signal.SIGKILL), f"{fault}:\n{p.stdout}{p.stderr}status {p.returncode}"
-    weir.died = p.returncode != 0
-    return p.returncode != 0
-
-
 POINTS = {"resnapshot": ["gap.noted", "gap.in_queue", "load.after_seal", "pipeline.after_commit:1", "pipeline.after_commit:2", "pipeline.after_commit:3"],
           "compare": ["gap.noted", "gap.in_queue", "prove.begin", "repair.read", "pipeline.after_commit:1", "pipeline.after_commit:2", "prove.begin:2"]}
 
@@ -185,14 +169,14 @@ POINTS = {"resnapshot": ["gap.noted", "gap.in_queue", "load.after_seal", "pipeli
 def test_killed_at_any_point_of_a_resume(source, way):
     """each time another gap; what was asked for is finished by the next sync"""
     s, w = source()
-    reached = 0
-    for i, point in enumerate(POINTS[way]):
+    reached, points = 0, some(POINTS[way], 4)
+    for i, point in enumerate(points):
         change(s, f"unseen{i}")
         if i % 3 == 0:
             s.sql(f"ALTER TABLE d.b ADD c{i} INT DEFAULT {i}")
         purge(s)
         is_loud(w)
-        reached += die(w, point, "resume", *WAYS[way])
+        reached += w.die(point if ":" in point else point + ":1", "resume", *WAYS[way])
         change(s, f"between{i}")
         if i % 2:
             w.start()
@@ -204,7 +188,7 @@ def test_killed_at_any_point_of_a_resume(source, way):
             w.catch_up()
         assert_equal(s, Lake(w.home), "d", TABLES)
         assert len(records(w)) == i + 1 and all(r["done_at"] for r in records(w)), point
-    assert reached >= len(POINTS[way]) - 1, reached
+    assert reached >= len(points) - 1, reached
 
 
 def test_killed_at_random_moments_of_a_resume_under_load(own_server, make_weir, flavor):

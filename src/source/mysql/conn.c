@@ -350,6 +350,10 @@ wr_code wr_my_connect(const wr_my_conn_options *o, MYSQL **ret_mysql, wr_err *er
     }
     keep_alive(m);
     watch_errors(m);
+    if (o->lines && (rc = wr_my_lines_add(o->lines, m, err)) != WR_OK) {
+        mysql_close(m);
+        return rc;
+    }
     if ((rc = set_session(m, err)) != WR_OK) {
         wr_my_disconnect(m);
         return wr_err_in(err, "setting up the session");
@@ -361,7 +365,9 @@ wr_code wr_my_connect(const wr_my_conn_options *o, MYSQL **ret_mysql, wr_err *er
 void wr_my_take_large(const wr_my_conn_options *o, MYSQL *m) { m->net.max_packet_size = o->packet_max; }
 
 void wr_my_disconnect(MYSQL *m) {
-    if (m) mysql_close(m);
+    if (!m) return;
+    wr_my_lines_leave(m);
+    mysql_close(m);
 }
 
 void wr_my_abandon(MYSQL *m) {
@@ -369,7 +375,7 @@ void wr_my_abandon(MYSQL *m) {
     /* mysql_close would first read the rest of an open result set, gigabytes perhaps: cut the socket under it. */
     int fd = (int)mysql_get_socket(m);
     if (fd >= 0) (void)shutdown(fd, SHUT_RDWR);
-    mysql_close(m);
+    wr_my_disconnect(m);
 }
 
 /* ------------------------------------------------------------------ simple statements */

@@ -4,6 +4,7 @@
 #define WEIR_SOURCE_MYSQL_CONN_H
 
 #include <mysql.h>
+#include "lines.h"
 #include "weir/source.h"
 
 typedef struct wr_my_conn_options { /* kept by wr_source */
@@ -13,6 +14,7 @@ typedef struct wr_my_conn_options { /* kept by wr_source */
     bool tls_chosen; /* by the user: else verify is only what follows from the server being elsewhere */
     char *tls_ca;
     size_t packet_max; /* for rows and events, see wr_my_take_large */
+    wr_my_lines *lines;         /* that the connection belongs to; NULL = none */
     int timeout_s;              /* for connecting and for each answer; 0 = the usual ones */
 } wr_my_conn_options;
 

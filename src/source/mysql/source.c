@@ -35,6 +35,7 @@ void wr_source_close(wr_source *s) {
     wr_catalogue_free(s->catalogue);
     wr_capture_free(s->capture);
     wr_budget_free(s->budget);
+    wr_my_lines_free(s->conn.lines);
     pthread_mutex_destroy(&s->calm_lock);
     pthread_mutex_destroy(&s->view_lock);
     wr_free(s);
@@ -109,13 +110,23 @@ static wr_code use_server(wr_source *s, const char *host, int port, wr_err *err)
     return dup_into(&s->conn.host, host) && s->address ? WR_OK : wr_nomem(err, "source", 256);
 }
 
+/* A gap is gone over only where nothing else is to be had. */
+static wr_code choose_start(const wr_my_servers *all, const wr_source_options *o, int *ret_at, wr_err *err) {
+    wr_my_choice c = {.known = o->known, .prefer = o->prefer, .zone = o->zone, .starting = true};
+    wr_code rc = wr_my_servers_choose(all, &c, ret_at, err);
+    if (rc != WR_E_GAP || !o->behind_gap) return rc;
+    wr_err_clear(err);
+    c.behind_gap = true;
+    return wr_my_servers_choose(all, &c, ret_at, err);
+}
+
 /* One address needs no choice, and what is wrong with it is told best by the connection itself. */
 static wr_code choose_server(wr_source *s, const wr_source_options *o, wr_err *err) {
     wr_my_servers all = {0};
     int at = 0;
     WR_TRY(wr_my_servers_list(o, &all, err));
     if (all.n > 1) wr_my_servers_ask(&s->conn, &all);
-    wr_code rc = all.n > 1 ? wr_my_servers_choose(&all, &(wr_my_choice){.known = o->known, .prefer = o->prefer, .zone = o->zone, .starting = true}, &at, err) : WR_OK;
+    wr_code rc = all.n > 1 ? choose_start(&all, o, &at, err) : WR_OK;
     if (rc == WR_OK) rc = use_server(s, all.at[at].host, all.at[at].port, err);
     wr_my_servers_clear(&all);
     return rc;
@@ -129,7 +140,7 @@ static wr_code settle_epoch(wr_source *s, const wr_source_options *o, MYSQL *m, 
     wr_my_server sv = {.host = s->conn.host, .port = s->conn.port, .weight = 1};
     int at;
     wr_code rc = wr_my_server_ask(m, &sv, err);
-    if (rc == WR_OK) rc = wr_my_servers_choose(&(wr_my_servers){&sv, 1}, &(wr_my_choice){.known = k}, &at, err);
+    if (rc == WR_OK) rc = choose_start(&(wr_my_servers){&sv, 1}, o, &at, err);
     wr_my_server_forget(&sv);
     if (rc == WR_OK) s->epoch++;
     return rc;
@@ -170,16 +181,28 @@ static wr_code wait_for_primary(const wr_source *s, MYSQL *m, const wr_my_server
     }
 }
 
+/* The one whose changes s gets. NULL: none answers, or s is (also) a primary itself: what is made at another one never comes here. */
+static const wr_my_server *primary_of(const wr_source *s, const wr_my_servers *all) {
+    const wr_my_server *here = NULL, *primary = NULL;
+    for (int i = 0; i < all->n; i++)
+        if (all->at[i].answers && !strcmp(all->at[i].identity, s->identity)) here = &all->at[i];
+    if (here && here->role == WR_ROLE_PRIMARY) return NULL;
+    for (int i = 0; i < all->n; i++) {
+        const wr_my_server *sv = &all->at[i];
+        if (sv->answers && sv->role == WR_ROLE_PRIMARY && (here ? !wr_my_server_foreign(sv, here) : sv->flavor == s->flavor)) primary = sv;
+    }
+    return primary;
+}
+
 wr_code wr_source_current(wr_source *s, const wr_source_options *o, wr_pos *ret_pos, wr_err *err) {
     wr_my_servers all = {0};
     const wr_my_server *primary = NULL;
     MYSQL *m = NULL;
     WR_TRY(wr_my_servers_list(o, &all, err));
     if (all.n > 1 && s->gtid) wr_my_servers_ask(&s->conn, &all);
-    for (int i = 0; i < all.n; i++)
-        if (all.at[i].answers && all.at[i].role == WR_ROLE_PRIMARY && all.at[i].flavor == s->flavor) primary = &all.at[i];
+    primary = primary_of(s, &all);
     wr_code rc = WR_OK;
-    if (primary && strcmp(primary->identity, s->identity) != 0) {
+    if (primary) {
         rc = wr_my_connect(&s->conn, &m, err);
         if (rc == WR_OK) rc = wait_for_primary(s, m, primary, err);
         wr_my_disconnect(m);
@@ -193,6 +216,7 @@ static wr_code open_on(wr_source *s, const wr_source_options *o, wr_err *err) {
               dup_into(&s->conn.password, o->password) && dup_into(&s->conn.tls_ca, o->tls_ca) &&
               dup_into(&s->pipeline_name, o->pipeline_name) && dup_into(&s->spool_dir, o->spool_dir);
     if (!ok) return wr_nomem(err, "source", 1024);
+    WR_TRY(wr_my_lines_new(&s->conn.lines, err));
     s->conn.tls = o->tls; /* AUTO: until the server is chosen */
     s->conn.tls_chosen = o->tls != WR_TLS_AUTO;
     s->conn.packet_max = o->packet_max ? o->packet_max : WR_EVENT_MAX;
@@ -227,6 +251,8 @@ wr_code wr_source_open(const wr_source_options *opts, wr_source **ret_source, wr
     *ret_source = s;
     return WR_OK;
 }
+
+void wr_source_cut(wr_source *s) { wr_my_lines_cut(s->conn.lines); }
 
 wr_flavor wr_source_flavor(const wr_source *s) { return s->flavor; }
 const char *wr_source_version(const wr_source *s) { return s->version; }

@@ -182,17 +182,25 @@ void wr_my_servers_ask(const wr_my_conn_options *conn, wr_my_servers *all) {
 bool wr_my_servers_only(const wr_my_servers *all, const wr_source *s) { return all->n == 1 && all->at[0].port == s->conn.port && !strcmp(all->at[0].host, s->conn.host); }
 
 /* ------------------------------------------------------------------ choosing */
+bool wr_my_server_foreign(const wr_my_server *sv, const wr_my_server *to) {
+    WR_AUTO_BUF wr_buf missing = WR_BUF_INIT;
+    bool related = true;
+    wr_err e = WR_ERR_INIT;
+    if (sv->flavor != to->flavor) return true;
+    return sv->gtid && to->gtid && wr_gtid_missing(sv->flavor, sv->executed, to->executed, &missing, &related, &e) == WR_OK && missing.n && !related;
+}
+
 wr_code wr_my_server_errant(const wr_my_servers *all, const wr_my_server *sv, wr_buf *ret_names, wr_err *err) {
     const wr_my_server *primary = NULL;
     bool related;
     wr_buf_clear(ret_names);
     for (int i = 0; i < all->n; i++) {
         const wr_my_server *o = &all->at[i];
-        if (!o->answers || o->role != WR_ROLE_PRIMARY || !o->gtid) continue;
+        if (!o->answers || o->role != WR_ROLE_PRIMARY || !o->gtid || wr_my_server_foreign(o, sv)) continue;
         if (primary && strcmp(primary->identity, o->identity) != 0) return WR_OK; /* two: which of them is right cannot be told */
         primary = o;
     }
-    if (!primary || !sv->gtid || primary->flavor != sv->flavor || !strcmp(primary->identity, sv->identity)) return WR_OK;
+    if (!primary || !sv->gtid || !strcmp(primary->identity, sv->identity)) return WR_OK;
     return wr_gtid_missing(sv->flavor, primary->executed, sv->executed, ret_names, &related, err);
 }
 
@@ -203,6 +211,7 @@ typedef enum verdict {
     BEHIND,     /* a replica that does not have all that was captured yet */
     LACKS,      /* it never will */
     FOREIGN,    /* nothing of what was captured comes from the same servers as anything it has */
+    PURGED,     /* has all of it, and not what comes behind any more */
     NO_PLACE,   /* without GTIDs a position means nothing on another server */
     NOT_HERE,
 } verdict;
@@ -231,7 +240,7 @@ static bool reaches_back(const wr_my_server *sv, const char *captured) {
 }
 
 /* Whether a pipeline that has captured `known` may go on here, by the servers' GTIDs. */
-static wr_code judge_history(const wr_my_server *sv, const wr_source_known *known, bool alone, judged *j, wr_err *err) {
+static wr_code judge_history(const wr_my_server *sv, const wr_source_known *known, bool alone, bool behind_gap, judged *j, wr_err *err) {
     WR_AUTO_BUF wr_buf missing = WR_BUF_INIT;
     bool same = is_known(sv, known), related = false;
     if (!sv->gtid || !known->gtid_set || !known->gtid_set[0]) {
@@ -248,7 +257,7 @@ static wr_code judge_history(const wr_my_server *sv, const wr_source_known *know
     else if (missing.n && sv->role == WR_ROLE_REPLICA)
         judge(j, BEHIND, "is a replica that does not have yet, of what was captured: %.200s", names ? names : "?");
     else if (missing.n) judge(j, LACKS, "does not have, of what was captured: %.200s", names ? names : "?");
-    else if (!same && !reaches_back(sv, known->gtid_set)) judge(j, UNFIT, "has purged transactions that come behind what was captured");
+    else if (!same && !behind_gap && !reaches_back(sv, known->gtid_set)) judge(j, PURGED, "has purged transactions that come behind what was captured");
     return WR_OK;
 }
 
@@ -263,7 +272,7 @@ static wr_code judge_server(const wr_my_servers *all, const wr_my_server *sv, co
     if (all->n > 1 && sv->role == WR_ROLE_REPLICA && !sv->log_updates) return judge(j, UNFIT, "is a replica with log_slave_updates off"), WR_OK;
     if (sv->weight == 0 && !(known && known->only)) return judge(j, UNFIT, "has weight 0: the topology service wants nothing from it"), WR_OK;
     if (sv->filters && !is_known(sv, known) && (known || all->n > 1)) return judge(j, UNFIT, "has filters, and its binlog may lack changes: %.200s", sv->filters), WR_OK;
-    if (known && !known->only) WR_TRY(judge_history(sv, known, all->n == 1, j, err));
+    if (known && !known->only) WR_TRY(judge_history(sv, known, all->n == 1, c->behind_gap, j, err));
     if (j->v != FITS || (known && known->only)) return WR_OK;
     WR_TRY(wr_my_server_errant(all, sv, &errant, err));
     if (errant.n) judge(j, UNFIT, "has transactions that the primary has not (errant): %.200s", wr_buf_cstr(&errant) ? (char *)errant.p : "?");
@@ -326,6 +335,10 @@ static wr_code none_fits(const wr_my_servers *all, const judged *j, const wr_sou
                                 "table again (docs/operate/failover.md)");
     }
     if (count[BEHIND]) return wr_fail(err, WR_E_SERVER, WR_RETRY_SOON, "waiting for a server that has all that was captured: %.900s", why);
+    if (count[PURGED]) {
+        wr_fail(err, WR_E_GAP, count[DOWN] ? WR_RETRY_SOON : WR_RETRY_NO, "no server has what comes behind what was captured: %.900s", why);
+        return wr_err_cure(err, "bring the server back that was followed: %s; or go on behind the gap: weir resume -c FILE says what each way on costs", known->identity);
+    }
     if (all->n == 1 && (count[FOREIGN] || count[NO_PLACE])) {
         wr_fail(err, WR_E_CONFLICT, WR_RETRY_NO, "the server at %s:%d is not the one this pipeline has followed: it was %s, now it is %s, which %.300s; nothing was read", all->at[0].host, all->at[0].port,
                 known->identity, all->at[0].identity, j[0].why);

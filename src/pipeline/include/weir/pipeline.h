@@ -103,6 +103,7 @@ typedef struct wr_compare {
     bool resume;                    /* what an interrupted run of the same options had read of tables is not read again */
     const struct wr_compared *done; int ndone; /* what an interrupted run found equal: not looked at again */
     bool (*gave_up)(void *ctx);     /* asked now and then; true: WR_E_CANCELLED. NULL = never */
+    void (*source)(void *ctx, wr_source *s); /* the source as the comparison has opened it, which another thread may cut; NULL: not any more. NULL = not wanted */
     void (*progress)(void *ctx, const char *table, uint64_t rows, uint64_t estimated);
     void (*checkpoint)(void *ctx, const wr_compare_report *so_far); /* some tables are decided, others are not yet. NULL = not wanted */
     void *ctx;
@@ -194,7 +195,7 @@ typedef struct wr_status_file {
     char state[24];
     char *json;                     /* the whole document, owned */
     wr_pos committed;               /* owned */
-    wr_pos captured;                /* without a GTID set */
+    wr_pos captured;                /* owned */
     int64_t captured_us;            /* the source's time of what was captured last, or our time if that was all there was; 0 = not known */
     int busy_tables;                /* not yet visible at their committed position: loading, replaying, waiting */
     int64_t stale_ms;               /* it runs, and has not written its status for so long; 0 = it has */

@@ -39,6 +39,7 @@ typedef struct wr_source_options { /* strings are borrowed during open only */
     wr_prefer prefer;                  /* among several */
     const char *zone;                  /* where this process is; NULL = no matter */
     const wr_source_known *known;      /* NULL: nothing yet, every server will do */
+    bool behind_gap;                   /* where no server has what comes behind `known` any more, one that has it all will do: the stream is begun anew there */
     wr_tls tls;
     const char *tls_ca;                /* PEM file, NULL = system's */
     const char *const *capture; int ncapture;  /* anchored POSIX extended regular expressions on "db.table" */
@@ -62,9 +63,12 @@ typedef enum wr_flavor { WR_MARIADB = 1, WR_MYSQL = 2 } wr_flavor;
 
 /* Connects, finds out what it is, closes again on failure. WR_E_AUTH, WR_E_NET (retry soon), WR_E_UNSUPPORTED. With `known` it is the server that is known, or, where that does
  * not answer or is not fit any more, another one of the cluster which has everything that was captured: then positions are of the next epoch. No other server is ever opened: WR_E_CONFLICT
- * names the transactions that exist only in what was captured, or says that the servers are of another cluster; WR_E_SERVER (retry soon): a replica is still behind. */
+ * names the transactions that exist only in what was captured, or says that the servers are of another cluster; WR_E_SERVER (retry soon): a replica is still behind; WR_E_GAP: those that have all
+ * of it have purged what comes behind. */
 wr_code wr_source_open(const wr_source_options *opts, wr_source **ret_source, wr_err *err);
 void wr_source_close(wr_source *s);
+/* Ends every connection of s and lets it make no other: whoever waits for a server that has frozen gets an error. What is left to do is to close it. @thread any */
+void wr_source_cut(wr_source *s);
 wr_flavor wr_source_flavor(const wr_source *s);
 const char *wr_source_version(const wr_source *s);
 /* What tells this server's history from any other's: MySQL "uuid", MariaDB "domain/server id + first binlog's identity" as far as it has one. Stable text. */
