@@ -1,7 +1,8 @@
 """A TCP proxy on 127.0.0.1 in front of a server: a line that can be cut, stalled and slowed.
 
     wire = Wire(server)             # Weir connects to wire.port, or wire.url()
-    wire.stall(); wire.mend()"""
+    wire.stall(); wire.mend()
+    wire.stall_after(15_000_000); wire.held.wait(60)"""
 import contextlib
 import socket
 import threading
@@ -14,6 +15,7 @@ class Wire:
     def __init__(self, server):
         self.server, self.flows, self.rate, self.refuses = server, threading.Event(), None, False
         self.open, self.lock = set(), threading.Lock()
+        self.passed, self.limit, self.held = 0, None, threading.Event()
         self.flows.set()
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=64)
         self.port = self.listener.getsockname()[1]
@@ -27,6 +29,10 @@ class Wire:
         """nothing passes, as if packets were dropped; what is open stays open"""
         self.flows.clear()
 
+    def stall_after(self, count):
+        """once so many more bytes have come from the server; `held` is set then"""
+        self.limit = self.passed + count
+
     def cut(self):
         """what is open is closed, and nothing new is let in"""
         self.refuses = True
@@ -35,8 +41,11 @@ class Wire:
     def slow(self, bytes_per_second):
         self.rate = bytes_per_second
 
-    def mend(self):
-        self.refuses, self.rate = False, None
+    def mend(self, cut=False):
+        """what was held passes; cut: the connections of before are gone"""
+        if cut:
+            self._close_all()
+        self.refuses, self.rate, self.limit = False, None, None
         self.flows.set()
 
     def close(self):
@@ -65,7 +74,7 @@ class Wire:
             return
         with self.lock:
             self.open |= {client, there}
-        back = threading.Thread(target=self._pump, args=(there, client), daemon=True)
+        back = threading.Thread(target=self._pump, args=(there, client, True), daemon=True)
         back.start()
         self._pump(client, there)
         back.join()
@@ -74,9 +83,14 @@ class Wire:
         client.close()
         there.close()
 
-    def _pump(self, a, b):
+    def _pump(self, a, b, counts=False):
         with contextlib.suppress(OSError):
             while data := a.recv(PIECE if not self.rate else 4096):
+                if counts:
+                    self.passed += len(data)
+                    if self.limit and self.passed > self.limit:
+                        self.stall()
+                        self.held.set()
                 self.flows.wait()
                 if self.rate:
                     time.sleep(len(data) / self.rate)
