@@ -749,12 +749,26 @@ static wr_code restore_member(void *ctx, const wr_ddl *d, wr_err *err) {
     return add_member(t, m, err);
 }
 
+/* " (theirs is new, body is missing)", or "" when it is no column's name. */
+static void name_columns(const wr_schema *ours, const wr_schema *lake, char *buf, size_t size) {
+    size_t n = 0;
+    for (int side = 0; side < 2; side++) {
+        const wr_schema *in = side ? ours : lake, *other = side ? lake : ours;
+        for (int i = 0; i < in->ncols && n < size; i++)
+            if (wr_schema_find(other, in->cols[i].name) < 0)
+                n += (size_t)snprintf(buf + n, size - n, "%s%s is %s", n ? ", " : " (", in->cols[i].name, side ? "missing" : "new");
+    }
+    if (n < size) snprintf(buf + n, size - n, "%s", n ? ")" : "");
+}
+
 static wr_code wrong_schema(const wr_pipeline *p, const target *t, wr_err *err) {
     uint32_t lake = wr_table_schema(t->table)->version;
     if (lake)
         return wr_fail(err, WR_E_SCHEMA, WR_RETRY_NO, "lake table %s.%s has schema version %u, the schema history says %u at queue offset %" PRIu64, t->ns, t->name, lake,
                        t->members[0]->schema->version, p->offset);
-    wr_fail(err, WR_E_SCHEMA, WR_RETRY_NO, "somebody else changed the columns of lake table %s.%s", t->ns, t->name);
+    char which[300];
+    name_columns(t->members[0]->shape, wr_table_schema(t->table), which, sizeof which);
+    wr_fail(err, WR_E_SCHEMA, WR_RETRY_NO, "somebody else changed the columns of lake table %s.%s%s", t->ns, t->name, which);
     return wr_err_cure(err, "undo it, for example with Spark's ALTER TABLE <catalog>.%s.%s DROP COLUMN <new column>, and add columns in the source or by a rule", t->ns, t->name);
 }
 

@@ -17,6 +17,8 @@
 
 #define SEAL_BYTES (32u << 20)       /* rows waiting in one worker's memory */
 #define CHUNK_BYTES (8u << 20)       /* aim of one SELECT */
+#define CHUNK_US 1000000             /* and where rows come slowly, e.g. because they are asked to (snapshot.rows_per_second) */
+#define CHUNK_ROWS_MIN 2000
 #define CHUNK_ROWS_MAX 200000
 #define SPLIT_ROWS 100000            /* smaller tables are one range */
 #define MAX_ATTEMPTS 8
@@ -185,7 +187,7 @@ static void job_done(crew *c) {
     pthread_mutex_unlock(&c->lock);
 }
 
-typedef struct reading { crew *c; member *m; wr_load_writer *w; wr_shaper shaper; uint64_t rows, bytes; /* of the source */ } reading;
+typedef struct reading { crew *c; member *m; wr_load_writer *w; wr_shaper shaper; uint64_t rows, bytes; /* of the source */ int64_t sealed_us; } reading;
 
 static wr_code take_row(void *ctx, wr_slice row, wr_err *err) {
     reading *r = ctx;
@@ -234,36 +236,38 @@ static wr_code seal_range(wr_pipeline *p, reading *r, range *g, const char *afte
     return rc;
 }
 
-/* Whether the last commit of the load is as long ago as commits should be apart. */
-static bool commit_is_due(wr_pipeline *p, const target *t) {
-    pthread_mutex_lock(&p->progress_lock);
-    bool due = wr_mono_us() - t->load_committed_us > p->o.commit_every_us;
-    pthread_mutex_unlock(&p->progress_lock);
-    return due;
+/* Rows of the next SELECT, after one of so many rows and bytes that took so long: what is read when Weir dies within one is read again. */
+static uint64_t next_chunk(uint64_t chunk, uint64_t rows, uint64_t bytes, int64_t took_us) {
+    uint64_t fit = CHUNK_BYTES / (bytes / rows + 1) + 1, in_time = took_us > 0 ? rows * CHUNK_US / (uint64_t)took_us + 1 : fit;
+    if (in_time < fit) fit = in_time < CHUNK_ROWS_MIN ? CHUNK_ROWS_MIN : in_time;
+    if (fit > chunk * 8) fit = chunk * 8;
+    return fit < CHUNK_ROWS_MAX ? fit : CHUNK_ROWS_MAX;
 }
 
 static wr_code read_range(crew *c, wr_snap *sn, reading *r, range *g, wr_err *err) {
     wr_pipeline *p = c->p;
     WR_AUTO char *after = g->after ? wr_strdup(g->after) : NULL;
-    uint64_t chunk = 2000;
+    uint64_t chunk = CHUNK_ROWS_MIN;
+    r->sealed_us = wr_mono_us();
     for (;;) {
         WR_TRY(wr_source_wait_until_calm(c->p->source, gave_up, c, err));
         if (gave_up(c)) return wr_fail(err, WR_E_CANCELLED, WR_RETRY_NO, "stopped");
         wr_key_range kr = {after, g->upto};
         char *next = NULL;
         uint64_t rows = r->rows, bytes = r->bytes;
+        int64_t began_us = wr_mono_us();
         WR_TRY(wr_snap_chunk(sn, &kr, chunk, take_row_sealing, r, &next, err));
         WR_TRY(wr_shaper_flush(&r->shaper, err));
         wr_free(after);
         after = next;
         rows = r->rows - rows;
         bytes = r->bytes - bytes; /* not what is left of them: rules may pass few rows, or little of each */
-        if (rows && bytes) {
-            uint64_t fit = CHUNK_BYTES / (bytes / rows + 1) + 1;
-            chunk = fit < chunk * 8 ? fit : chunk * 8;
-            if (chunk > CHUNK_ROWS_MAX) chunk = CHUNK_ROWS_MAX;
+        int64_t now_us = wr_mono_us();
+        if (rows && bytes) chunk = next_chunk(chunk, rows, bytes, now_us - began_us);
+        if (!after || now_us - r->sealed_us > p->o.commit_every_us || wr_load_writer_bytes(r->w) + CHUNK_BYTES > SEAL_BYTES) {
+            WR_TRY(seal_range(p, r, g, after, err));
+            r->sealed_us = wr_mono_us();
         }
-        if (!after || (p->o.visible_early && commit_is_due(p, r->m->target)) || wr_load_writer_bytes(r->w) + CHUNK_BYTES > SEAL_BYTES) WR_TRY(seal_range(p, r, g, after, err));
         if (!after) return WR_OK;
     }
 }

@@ -1,8 +1,10 @@
-"""What an ordinary run has of the long procedures: each on one server, and some of its cases, as the run's seed says. WEIR_FAULTS=all: everything on both."""
+"""What an ordinary run has of the long procedures: each on one server, and some of its cases, as the run's seed says. WEIR_FAULTS=all: everything on both; full: that, and what is
+scaled down otherwise at full size."""
 import os
 import random
 
-ALL = os.environ.get("WEIR_FAULTS") == "all"
+FULL = os.environ.get("WEIR_FAULTS") == "full"
+ALL = FULL or os.environ.get("WEIR_FAULTS") == "all"
 
 
 def draw(*of):

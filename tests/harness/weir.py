@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 from services import ROOT
@@ -58,6 +59,7 @@ class Weir:
         self.home = self.dir / "home"
         self.file, self.log = self.dir / "weir.yaml", self.dir / "sync.log"
         self.password, self.proc, self.mark, self.died = password, None, 0, False      # died: the last sync was killed
+        self.before_exec = None         # called in the process of a live sync, e.g. to limit it
         usual = {"name": "test", "home": str(self.home), "source": {"url": server.url(user), "password_env": PASSWORD_ENV, "capture": capture},
                  "lake": {"commit": {"every": "1s"}}}
         self.config = merged(merged(usual, backend.config(self.home)), config or {})
@@ -132,8 +134,21 @@ class Weir:
         with open(self.log, "ab") as out:
             self.mark = out.tell()
             self.proc = subprocess.Popen([BINARY, "sync", "-c", self.file], stdout=out, stderr=out, stdin=subprocess.DEVNULL,
-                                         env=self.env, start_new_session=True)
+                                         env=self.env, start_new_session=True, preexec_fn=self.before_exec)
         return self
+
+    def at_work(self, seconds=30):
+        """waits until the live sync hears from its source; -> seconds it took, None when it ended instead"""
+        began = time.monotonic()
+        while self.running:
+            try:
+                s = json.loads((self.home / "status.json").read_text())
+                if s["pid"] == self.proc.pid and s["state"] not in ("starting", "reconnecting"):
+                    return time.monotonic() - began
+            except (OSError, ValueError):
+                pass
+            assert time.monotonic() - began < seconds, f"not at work {seconds} s after its start:\n{self.log_text()}"
+            time.sleep(0.02)
 
     @property
     def running(self):

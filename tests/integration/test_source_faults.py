@@ -5,9 +5,7 @@ import os
 import random
 import re
 import signal
-import socket
 import subprocess
-import threading
 import time
 
 import pytest
@@ -17,6 +15,7 @@ from harness.failover import purge
 from harness.lake import Lake
 from harness.share import some
 from harness.weir import BINARY
+from harness.wire import Wire
 
 pytestmark = pytest.mark.one_server
 TABLES = ["a", "b", "bare", "quiet"]
@@ -253,64 +252,13 @@ def test_a_gap_is_announced(source):
 
 
 # ---------------------------------------------------------------- cuts, frozen servers, quiet tables
-class Wire(threading.Thread):
-    """A TCP proxy in front of a server. After `limit` bytes from the server nothing passes any more (as if packets were dropped) until mend()."""
-
-    def __init__(self, server, limit):
-        super().__init__(daemon=True)
-        self.server, self.limit, self.passed, self.mended = server, limit, 0, threading.Event()
-        self.held = threading.Event()
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self.listener.getsockname()[1]
-        self.open = []
-        self.start()
-
-    def run(self):
-        while True:
-            try:
-                client = self.listener.accept()[0]
-            except OSError:
-                return
-            there = socket.create_connection(("127.0.0.1", self.server.port))
-            self.open += [client, there]
-            for a, b, counts in ((client, there, False), (there, client, True)):
-                threading.Thread(target=self.pump, args=(a, b, counts), daemon=True).start()
-
-    def pump(self, a, b, counts):
-        try:
-            while data := a.recv(65536):
-                if counts:
-                    self.passed += len(data)
-                if self.passed > self.limit and not self.mended.is_set():
-                    self.held.set()
-                    self.mended.wait()
-                b.sendall(data)
-        except OSError:
-            pass
-        for s in (a, b):
-            with contextlib.suppress(OSError):
-                s.shutdown(socket.SHUT_RDWR)
-
-    def mend(self, cut):
-        """what was held passes; cut: the connections of before are gone"""
-        if cut:
-            for s in self.open:
-                with contextlib.suppress(OSError):
-                    s.shutdown(socket.SHUT_RDWR)
-                    s.close()       # what the server is still sending is refused
-        self.mended.set()
-
-    def close(self):
-        self.mend(True)
-        self.listener.close()
-
-
 @pytest.mark.parametrize("cut", [False, True])
 def test_network_lost_in_the_middle_of_a_large_transaction(source, cut):
     s, w = source({"max_allowed_packet": "64M"})
     s.sql("CREATE TABLE d.large (id INT PRIMARY KEY, b LONGBLOB)")
-    wire = Wire(s, 15_000_000)
-    w.config["source"]["url"] = f"mysql://weir@127.0.0.1:{wire.port}"
+    wire = Wire(s)
+    wire.stall_after(15_000_000)
+    w.config["source"]["url"] = wire.url()
     w.write()
     try:
         w.start()

@@ -463,6 +463,11 @@ bool wr_meta_same_schema(const cJSON *a, const cJSON *b) {
            same_ids(wr_json_get(a, "identifier-field-ids"), wr_json_get(b, "identifier-field-ids"));
 }
 
+bool wr_meta_same_current_schema(const cJSON *a, const cJSON *b) {
+    const cJSON *x = wr_meta_schema(a, wr_meta_num(a, "current-schema-id", -1)), *y = wr_meta_schema(b, wr_meta_num(b, "current-schema-id", -1));
+    return x && y && wr_meta_same_schema(x, y);
+}
+
 wr_code wr_meta_add_schema(cJSON *doc, const wr_schema *s, wr_schema_step step, int64_t base_id, int64_t *ret_schema_id,
                            wr_err *err) {
     const cJSON *base = base_id >= 0 ? wr_meta_schema(doc, base_id) : NULL;

@@ -40,6 +40,7 @@ typedef enum wr_schema_step {
 } wr_schema_step;
 /* Equal but for the number; key columns in any order, none or an empty list: a catalog that writes the metadata itself spells it its way. */
 bool wr_meta_same_schema(const cJSON *a, const cJSON *b);
+bool wr_meta_same_current_schema(const cJSON *a, const cJSON *b);
 /* Adds the schema when no equal one is there; base_id is what it evolves from (-1 = the first). last-column-id rises.
  */
 wr_code wr_meta_add_schema(cJSON *doc, const wr_schema *s, wr_schema_step step, int64_t base_id, int64_t *ret_schema_id,

@@ -156,8 +156,8 @@ static void clear_known(rest_commit *c) {
 /* ------------------------------------------------------------------ what a table says */
 typedef enum seen {
     SEEN_OURS,  /* the commit is in it */
-    SEEN_BASE,  /* it is not, and the branches are where they were */
-    SEEN_MOVED, /* somebody else moved them: it cannot come any more */
+    SEEN_BASE,  /* it is not, and the branches and the columns are what they were */
+    SEEN_MOVED, /* somebody else changed them: it cannot come any more */
     SEEN_OTHER, /* another table has the name */
     SEEN_NONE,
 } seen;
@@ -167,10 +167,12 @@ static bool has_commit(const wr_ice_table *t, const char *commit, int64_t snapsh
     return (c && strcmp(c, commit) == 0) || (snapshot_id >= 0 && wr_meta_snapshot(t->doc, snapshot_id));
 }
 
+static bool untouched(const cJSON *now, const cJSON *doc) { return wr_meta_same_heads(now, doc) && wr_meta_same_current_schema(now, doc); }
+
 static seen judge(const move *m, const wr_ice_table *t) {
     if (strcmp(wr_ice_uuid(t), wr_ice_uuid(m->plan->table)) != 0) return SEEN_OTHER;
     if (m->commit[0] && has_commit(t, m->commit, snapshot_of(m))) return SEEN_OURS;
-    return creates(m) || wr_meta_same_heads(t->doc, m->plan->table->doc) ? SEEN_BASE : SEEN_MOVED;
+    return creates(m) || untouched(t->doc, m->plan->table->doc) ? SEEN_BASE : SEEN_MOVED;
 }
 
 /* Until the catalog says. ret_table may be NULL. */
@@ -199,14 +201,14 @@ static wr_code check_schema(const move *m, const wr_ice_table *t, wr_err *err) {
     return wr_err_cure(err, "the catalog must reuse an equal schema and number others one by one, as Iceberg's own does");
 }
 
-/* The plan takes the catalog's metadata; when others have moved a branch since, it stays as we made it, so that the next commit meets the conflict. */
+/* The plan takes the catalog's metadata; when others have changed branches or columns since, it stays as we made it, so that the next commit meets the conflict. */
 static wr_code adopt(rest_commit *c, move *m, wr_ice_table *t, wr_err *err) {
     wr_plan *p = m->plan;
     m->done = c->changed = true;
     wr_code rc = check_schema(m, t, err);
     wr_free(p->metadata_uri);
     p->metadata_uri = WR_STEAL(t->location_of_meta);
-    if (wr_meta_same_heads(t->doc, p->doc)) {
+    if (untouched(t->doc, p->doc)) {
         cJSON_Delete(p->doc);
         p->doc = t->doc, t->doc = NULL;
     }

@@ -194,13 +194,11 @@ static void change(diff *d) {
     put_str(d, require(d, "assert-table-uuid"), "uuid", wr_json_str(d->before, "table-uuid"));
     require_ref(d, WR_ICE_MAIN);
     require_ref(d, WR_ICE_LOAD);
+    require_num(d, "assert-current-schema-id", "current-schema-id", "current-schema-id"); /* columns that somebody else added would stay unseen otherwise */
     if (num(d->after, "format-version") > num(d->before, "format-version"))
         put_num(d, update(d, "upgrade-format-version"), "format-version", num(d->after, "format-version"));
     remove_specs(d); /* before a schema that they clash with */
-    if (diff_numbered(d, &schemas)) {
-        require_num(d, "assert-last-assigned-field-id", "last-assigned-field-id", "last-column-id");
-        require_num(d, "assert-current-schema-id", "current-schema-id", "current-schema-id");
-    }
+    if (diff_numbered(d, &schemas)) require_num(d, "assert-last-assigned-field-id", "last-assigned-field-id", "last-column-id");
     if (diff_numbered(d, &specs)) {
         require_num(d, "assert-last-assigned-partition-id", "last-assigned-partition-id", "last-partition-id");
         require_num(d, "assert-default-spec-id", "default-spec-id", "default-spec-id");
