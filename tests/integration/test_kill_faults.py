@@ -1,7 +1,7 @@
 """Faults that kill Weir, and one that takes its memory: kill -9 at random moments and inside commits (F1), during a load (F2), after every statement of an online schema change (F3), and
 transactions and rows that are larger than the memory it may have (F13).
 
-Scaled down unless WEIR_FAULTS=full, and then on one server; WEIR_SEED repeats one."""
+Scaled down and on one server unless WEIR_FAULTS=full; WEIR_SEED repeats one."""
 import json
 import os
 import random

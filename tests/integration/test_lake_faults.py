@@ -1,6 +1,6 @@
 """Faults of the lake's side: an object store and a catalog that fail (F9), and others who commit to the tables (F10).
 
-Scaled down unless WEIR_FAULTS=full, and then on one server; WEIR_SEED repeats one."""
+Scaled down and on one server unless WEIR_FAULTS=full; WEIR_SEED repeats one."""
 import os
 import threading
 import time
