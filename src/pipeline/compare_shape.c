@@ -152,7 +152,7 @@ static wr_code common_columns(const round *r, side_table *t, const wr_schema *la
     if (!n) return WR_OK; /* nothing in common: the findings say so */
     WR_TRY(wr_schema_new(c, n, lake->version, &t->common, err));
     t->nkey = t->common->nkey;
-    memcpy(t->key, t->common->key, (size_t)t->nkey * sizeof *t->key);
+    if (t->nkey) memcpy(t->key, t->common->key, (size_t)t->nkey * sizeof *t->key);
     t->report->schema = wr_schema_ref(t->common);
     return WR_OK;
 }
