@@ -19,6 +19,7 @@ typedef struct edit {
     ecol *cols;
     int n, cap;
     wr_edit_flags f;
+    bool no_primary;      /* the statement drops the old primary key by name */
     bool first_timestamp; /* a TIMESTAMP column without a default was seen: only the first one is automatic */
     wr_err *err;
 } edit;
@@ -172,17 +173,28 @@ static wr_code place_of(edit *e, const wr_ddl_column *d, int *ret_at) {
     return WR_OK;
 }
 
+/* Keys are of names: a column that is dropped and added again by one statement is where the old one was in the primary key. */
+static int inherited_key(const edit *e, const char *name) {
+    int ord = 0;
+    for (int i = 0; !e->no_primary && !ord && i < e->old->ncols; i++)
+        if (wr_my_name_eq(e->old->cols[i].name, name)) ord = e->old->cols[i].key_ord;
+    for (int i = 0; ord && i < e->n; i++)
+        if (e->cols[i].c.key_ord == ord) ord = 0; /* only renamed */
+    return ord;
+}
+
 static wr_code add_column(edit *e, const wr_ddl_action *a) {
     const wr_ddl_column *d = a->col;
     if (find(e, d->name) >= 0) {
         if (a->if_exists) return WR_OK;
         return wr_fail(e->err, WR_E_SCHEMA, WR_RETRY_NO, "there is a column \"%s\" already", d->name);
     }
-    int at;
+    int at, key_ord = inherited_key(e, d->name);
     WR_TRY(place_of(e, d, &at));
     ecol *x = insert(e, at);
     if (!x) return wr_nomem(e->err, "columns", sizeof *x);
     x->c.kind = MY_INT;
+    x->c.key_ord = key_ord;
     x->taken = true;
     WR_TRY(define(e, d, &x->c));
     x->c.id = e->t->next_col_id++;
@@ -227,7 +239,7 @@ static wr_code move_column(edit *e, int from, const wr_ddl_column *d) {
 /* ------------------------------------------------------------------ keys */
 static void drop_primary(edit *e) {
     for (int i = 0; i < e->n; i++) e->cols[i].c.key_ord = 0;
-    e->f.reshaped = true;
+    e->no_primary = e->f.reshaped = true;
 }
 
 /* A dropped key column leaves a gap. */
