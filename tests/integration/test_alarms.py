@@ -199,7 +199,7 @@ def test_a_disk_that_fills_up_is_a_warning_then_critical_and_over_when_there_is_
         w.wait()
         assert_equal(server, Lake(w.home), db, ["t"])
         assert [r["json"]["event"] for r in hook.got if r["json"]["alarm"]["kind"] == "disk.low"] == ["opened", "worsened", "recovered"]
-        until(lambda: not alarms_of(w))
+        until(lambda: not [a for a in alarms_of(w) if not a["kind"].startswith("ledger.")], why=lambda: alarms_of(w))   # a slow server's inserts take so long that the ledger speaks, which is somebody's to acknowledge
         w.stop()
         w.assert_accounted()
     finally:
