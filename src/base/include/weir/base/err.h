@@ -54,8 +54,8 @@ wr_code wr_nomem(wr_err *err, const char *what, unsigned long long bytes);
 void wr_err_clear(wr_err *err);
 const char *wr_code_name(wr_code code); /* "corrupt", ... static */
 
-/* The analyzers (tools/lint.sh) do not see into another file: what ends with one of these has failed, and wrote no outputs. */
-#if defined __clang_analyzer__ || defined WEIR_ANALYZE
+/* gcc's analyzer (tools/lint.sh) does not see into another file: what ends with one of these has failed, and wrote no outputs. */
+#ifdef WEIR_ANALYZE
 static inline wr_code wr_failed_(wr_code code) {
     if (code == WR_OK) __builtin_unreachable();
     return code;
