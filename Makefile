@@ -34,7 +34,7 @@ asan:  ## unit tests under address and undefined-behaviour sanitizers
 	@cmake --build build-asan
 	@ctest --test-dir build-asan --output-on-failure
 
-lint:  ## cppcheck; fails when it has a finding
+lint:  ## cppcheck, clang-tidy and gcc's analyzer; fails when one has a finding (minutes)
 	@tools/lint.sh
 
 bench-ingest: build  ## a growing table with random updates: memory, write amplification, read cost (see bench/README.md)
@@ -50,7 +50,7 @@ bench-compare: build  ## what comparing costs, beside a sum by the server (see b
 	@bench/run.sh compare
 
 clean:  ## remove every build folder
-	@rm -rf build build-dev build-asan build-tsan build-fuzz
+	@rm -rf build build-dev build-asan build-tsan build-fuzz build-analyze
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16

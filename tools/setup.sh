@@ -10,7 +10,7 @@ BUILD='gcc cmake ninja-build pkg-config libmariadb-dev libzstd-dev liblz4-dev li
   libcurl4-openssl-dev libcmocka-dev python3 python3-venv'
 TEST='mariadb-server mariadb-client'
 REST='openjdk-17-jdk-headless maven'
-LINT='cppcheck'
+LINT='cppcheck clang-tidy-14'
 FUZZ='clang-14 libclang-rt-14-dev'
 PEERS='openjdk-17-jdk-headless maven'
 

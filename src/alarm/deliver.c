@@ -227,6 +227,7 @@ static wr_code run_command(const wr_alarm_sink *s, const char *pipeline, const w
 }
 
 wr_code wr_alarm_deliver(const wr_alarm_sink *s, const char *pipeline, const wr_notice *n, const wr_alarm *a, wr_err *err) {
+    // cppcheck-suppress uninitvar; it does not see the initializer of an array of functions
     wr_code (*const how[])(const wr_alarm_sink *, const char *, const wr_notice *, const wr_alarm *, wr_err *) = {send_webhook, send_mail, run_command};
     wr_code rc = how[s->type](s, pipeline, n, a, err);
     return rc == WR_OK ? WR_OK : wr_err_in(err, "alarms.notify '%s'", s->name);

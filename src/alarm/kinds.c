@@ -16,6 +16,7 @@ static const wr_alarm_kind_info kinds[WR_ALARM_KINDS] = {
     [WR_ALARM_LEDGER_CAPTURED_QUEUED] = {"ledger.captured-queued", WR_ALARM_CRITICAL, "weir ledger tells where; then weir compare and weir repair for the table"},
     [WR_ALARM_LEDGER_QUEUED_CONSUMED] = {"ledger.queued-consumed", WR_ALARM_CRITICAL, "weir ledger tells where; then weir compare and weir repair for the table"},
     [WR_ALARM_LEDGER_CONSUMED_WRITTEN] = {"ledger.consumed-written", WR_ALARM_CRITICAL, "weir ledger tells where; then weir compare and weir repair for the table"},
+    [WR_ALARM_LEDGER_COMPARED] = {"ledger.compared", WR_ALARM_CRITICAL, "see the report in home/compare; weir repair puts the table right, then weir ledger --acknowledge"},
     [WR_ALARM_LEDGER_QUEUED_WRITTEN] = {"ledger.queued-written", WR_ALARM_WARNING, "see weir status for what holds the lake up"},
     [WR_ALARM_LEDGER_NOT_COUNTED] = {"ledger.not-counted", WR_ALARM_WARNING, "nothing is known to be lost, and nothing is proven for these transactions: weir compare"},
 };

@@ -17,7 +17,7 @@ static void tidy(char *s) {
     s[to] = 0;
 }
 
-wr_code wr_fail(wr_err *err, wr_code code, wr_retry retry, const char *fmt, ...) {
+wr_code (wr_fail)(wr_err *err, wr_code code, wr_retry retry, const char *fmt, ...) {
     /* Formatted aside, because an argument may be the old err->msg. */
     char msg[sizeof err->msg];
     va_list ap;
@@ -32,7 +32,7 @@ wr_code wr_fail(wr_err *err, wr_code code, wr_retry retry, const char *fmt, ...)
     return code;
 }
 
-wr_code wr_err_cure(wr_err *err, const char *fmt, ...) {
+wr_code (wr_err_cure)(wr_err *err, const char *fmt, ...) {
     char cure[sizeof err->cure];
     va_list ap;
     va_start(ap, fmt);
@@ -43,7 +43,7 @@ wr_code wr_err_cure(wr_err *err, const char *fmt, ...) {
     return err->code;
 }
 
-wr_code wr_err_in(wr_err *err, const char *fmt, ...) {
+wr_code (wr_err_in)(wr_err *err, const char *fmt, ...) {
     char msg[sizeof err->msg];
     va_list ap;
     va_start(ap, fmt);
@@ -63,7 +63,7 @@ wr_code wr_err_in(wr_err *err, const char *fmt, ...) {
     return err->code;
 }
 
-wr_code wr_nomem(wr_err *err, const char *what, unsigned long long bytes) {
+wr_code (wr_nomem)(wr_err *err, const char *what, unsigned long long bytes) {
     wr_fail(err, WR_E_NOMEM, WR_RETRY_SOON, "out of memory: %llu bytes for %s", bytes, what);
     return WR_E_NOMEM;
 }

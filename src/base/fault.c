@@ -68,6 +68,7 @@ static bool set(const char *spec) {
 }
 
 /* ------------------------------------------------------------------ all of them */
+/* The linker gives a section these names. NOLINTNEXTLINE(bugprone-reserved-identifier,cert-*) */
 extern const char __start_wr_fault_points[] __attribute__((weak)), __stop_wr_fault_points[] __attribute__((weak));
 
 static int by_name(const void *a, const void *b) { return strcmp(((const point *)a)->name, ((const point *)b)->name); }
@@ -75,6 +76,7 @@ static int by_name(const void *a, const void *b) { return strcmp(((const point *
 /* Every point of the program once, by name, to be counted. Empty texts are what aligns the section's pieces. */
 static void set_all(void) {
     npoints = 0;
+    // cppcheck-suppress comparePointers; both ends of one section
     for (const char *name = __start_wr_fault_points; name < __stop_wr_fault_points; name += strlen(name) + 1) {
         bool known = !*name;
         for (int i = 0; i < npoints && !known; i++) known = strcmp(points[i].name, name) == 0;

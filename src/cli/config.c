@@ -649,7 +649,7 @@ static wr_code first_line(wr_buf *b, char **ret, wr_err *err) {
 }
 
 static wr_code run_command(const char *cmd, const char *name, wr_buf *out, wr_err *err) {
-    FILE *f = popen(cmd, "re");
+    FILE *f = popen(cmd, "re"); /* the user's own command, a shell included. NOLINT(cert-env33-c) */
     if (!f) return wr_fail(err, WR_E_CONFIG, WR_RETRY_NO, "%s_command cannot be started", name);
     char buf[4096];
     size_t n;

@@ -146,8 +146,9 @@ static int parse(const command *c, int argc, char **argv, wr_args *a) {
         for (int k = 0; k < NFLAGS; k++)
             if (strlen(flags[k].name) == len && !strncmp(flags[k].name, arg, len)) f = &flags[k];
         if (!f || !(c->flags & f->bit)) return wrong_flag(c, arg);
-        const char *v = !f->takes ? NULL : eq ? eq + 1 : i + 1 < argc ? argv[++i] : NULL;
-        if (f->takes && !v) return fprintf(stderr, "weir %s: %s needs a value\n", c->name, f->name), EXIT_USAGE;
+        const char *v = eq ? eq + 1 : "";
+        if (f->takes && !eq && ++i < argc) v = argv[i];
+        if (f->takes && i >= argc) return fprintf(stderr, "weir %s: %s needs a value\n", c->name, f->name), EXIT_USAGE;
         if (!f->takes && eq) return fprintf(stderr, "weir %s: %s takes no value\n", c->name, f->name), EXIT_USAGE;
         char *end;
         switch (f->bit) {

@@ -82,11 +82,11 @@ static bool value_differs(wr_type t, const wr_value *a, const wr_value *b) {
     case WR_BOOL: return a->b != b->b;
     case WR_INT:
     case WR_DATE: return a->i32 != b->i32;
-    case WR_FLOAT: return memcmp(&a->f32, &b->f32, sizeof a->f32) != 0;
+    case WR_FLOAT: return memcmp(&a->f32, &b->f32, sizeof a->f32) != 0; /* bit by bit: NaN is NaN, and -0 is not 0. NOLINT(bugprone-suspicious-memory-comparison,cert-*) */
     case WR_LONG:
     case WR_TIMESTAMP:
     case WR_TIMESTAMPTZ: return a->i64 != b->i64;
-    case WR_DOUBLE: return memcmp(&a->f64, &b->f64, sizeof a->f64) != 0;
+    case WR_DOUBLE: return memcmp(&a->f64, &b->f64, sizeof a->f64) != 0; /* NOLINT(bugprone-suspicious-memory-comparison,cert-*) */
     case WR_DECIMAL: return a->dec != b->dec;
     case WR_STRING:
     case WR_BINARY:

@@ -46,7 +46,11 @@ wr_code wr_sieve_new(const wr_sieve_options *o, wr_sieve **ret, wr_err *err) {
     while (s->bits < 12 && (o->rows * sizeof(record)) >> s->bits > memory / 4 && ((uint64_t)BLOCK_RECORDS * sizeof(record)) << (s->bits + 1) <= memory) s->bits++;
     s->parts = wr_calloc((size_t)1 << s->bits, sizeof *s->parts);
     s->path = wr_asprintf("%s/sieve-%d-%p", o->dir, (int)getpid(), (void *)s);
-    if (!s->parts || !s->path) return wr_sieve_free(s), wr_nomem(err, "comparison", ((size_t)1 << s->bits) * sizeof *s->parts);
+    if (!s->parts || !s->path) {
+        size_t bytes = ((size_t)1 << s->bits) * sizeof *s->parts;
+        wr_sieve_free(s);
+        return wr_nomem(err, "comparison", bytes);
+    }
     *ret = s;
     return WR_OK;
 }

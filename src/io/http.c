@@ -203,7 +203,7 @@ static size_t on_read(char *p, size_t size, size_t n, void *ctx) {
         if (got == 0)
             x->failed =
                 wr_fail(x->err, WR_E_IO, WR_RETRY_NO, "%s ends at %llu, before the %llu bytes to send", req->body_file,
-                        (unsigned long long)(req->body_at + x->sent), (unsigned long long)(req->body_at + req->body_n));
+                        (unsigned long long)req->body_at + x->sent, (unsigned long long)req->body_at + req->body_n);
         if (got <= 0) return CURL_READFUNC_ABORT;
         n = (size_t)got;
     }

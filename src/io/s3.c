@@ -333,7 +333,7 @@ static wr_code part_result(upload *u, int part, const wr_s3_call *c, wr_err *err
     WR_AUTO char *etag = wr_http_header(&c->resp, "ETag");
     if (!etag || !etag[0] || strlen(etag) >= ETAG_MAX || strpbrk(etag, "<>&"))
         return decode_fail(u->o, err, "the answer for a part has no ETag");
-    strcpy(u->etags[part], etag);
+    memcpy(u->etags[part], etag, strlen(etag) + 1);
     return WR_OK;
 }
 

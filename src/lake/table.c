@@ -93,7 +93,7 @@ static bool goes_without(const wr_table *t, const char *column, wr_spec_reason r
 }
 
 static wr_code fit_sort(const wr_table *t, const wr_layout_rule *r, const wr_schema *s, wr_spec_reason reason, wr_layout_rule *fit, wr_err *err) {
-    for (int i = 0; i < r->nsort; i++) {
+    for (int i = 0; r->sort && i < r->nsort; i++) {
         wr_sort_term term = r->sort[i];
         const char *name = meant_column(t, term.column, false, s, reason);
         bool twice = false;
@@ -105,7 +105,7 @@ static wr_code fit_sort(const wr_table *t, const wr_layout_rule *r, const wr_sch
 }
 
 static wr_code fit_bloom(const wr_table *t, const wr_layout_rule *r, const wr_schema *s, wr_spec_reason reason, wr_layout_rule *fit, wr_err *err) {
-    for (int i = 0; i < r->nbloom; i++) {
+    for (int i = 0; r->bloom && i < r->nbloom; i++) {
         const char *name = meant_column(t, r->bloom[i], true, s, reason);
         if (name) fit->bloom[fit->nbloom++] = (char *)(uintptr_t)name;
         else if (wr_layouts_check_bloom(t->lake->layouts, r, i, t->ns, t->name, s, err) != WR_OK && !goes_without(t, r->bloom[i], reason, err)) return err->code;

@@ -62,9 +62,9 @@ static bool parse_decimal_type(const char *s, wr_type *ret_type) {
 
 wr_code wr_type_parse(const char *s, wr_type *ret_type, wr_err *err) {
     if (parse_decimal_type(s, ret_type)) return WR_OK;
-    for (uint8_t k = 1; k < NKINDS; k++) {
+    for (unsigned k = 1; k < NKINDS; k++) {
         if (k == WR_DECIMAL || strcmp(s, names[k]) != 0) continue;
-        *ret_type = (wr_type){k, 0, 0};
+        *ret_type = (wr_type){(uint8_t)k, 0, 0};
         return WR_OK;
     }
     return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "\"%.40s\" is not a type", s);

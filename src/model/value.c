@@ -220,9 +220,10 @@ static bool parse_time(const char *s, wr_type t, int64_t *ret) {
     bool date = t.kind == WR_DATE;
     bool ok = date ? sscanf(s, "%d-%2d-%2d%n", &y, &mo, &d, &n) == 3 : sscanf(s, "%d-%2d-%2dT%2d:%2d:%2d.%6d%n", &y, &mo, &d, &h, &mi, &sec, &us, &n) == 7;
     if (!ok || strcmp(s + n, t.kind == WR_TIMESTAMPTZ ? "Z" : "") || mo < 1 || mo > 12 || d < 1 || d > 31) return false;
-    int64_t days = wr_days_from_civil(y, mo, d);
-    *ret = date ? days : days * INT64_C(86400000000) + (h * 3600 + mi * 60 + sec) * INT64_C(1000000) + us;
-    return true;
+    __int128 days = wr_days_from_civil(y, mo, d); /* the first day that int64 holds begins before its smallest value */
+    __int128 v = date ? days : days * 86400000000 + (h * 3600 + mi * 60 + sec) * INT64_C(1000000) + us;
+    *ret = (int64_t)v;
+    return v == *ret;
 }
 
 wr_code wr_value_parse(wr_slice text, wr_type t, wr_buf *bytes, wr_value *ret, wr_err *err) {

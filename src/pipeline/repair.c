@@ -335,10 +335,11 @@ void wr_request_id(char id[64]) {
 }
 
 char *wr_pipeline_who(char buf[512]) {
-    char host[256] = "";
-    struct passwd *pw = getpwuid(getuid());
+    char host[256] = "", text[4096];
+    struct passwd pw, *found = NULL; /* getpwuid_r: threads of a sync ask for repairs, too */
+    if (getpwuid_r(getuid(), &pw, text, sizeof text, &found) != 0) found = NULL;
     gethostname(host, sizeof host - 1);
-    snprintf(buf, 512, "%.200s@%s, process %d", pw ? pw->pw_name : "?", host, (int)getpid());
+    snprintf(buf, 512, "%.200s@%s, process %d", found ? found->pw_name : "?", host, (int)getpid());
     return buf;
 }
 

@@ -212,7 +212,7 @@ static wr_code last_position(recovery *r, pos_state *pos, wr_err *err) {
     WR_TRY(read_block(r, &h, &ok, err));
     uint8_t *raw = ok ? wr_buf_room(&r->raw, h.raw) : NULL;
     if (ok && !raw) return wr_nomem(err, "queue recovery", h.raw);
-    if (!ok || !block_unpack(&h, r->stored.p, raw))
+    if (!raw || !block_unpack(&h, r->stored.p, raw))
         return segment_corrupt(r->seg, r->last_block, h.first - 1, NULL, "cannot be unpacked", err);
     wr_rd rd = wr_rd_of(raw, h.raw);
     pos->base = false;

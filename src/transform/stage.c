@@ -279,7 +279,7 @@ wr_code wr_stage_new(const wr_rules *rules, const rule *u, const wr_schema *in, 
     if (n + u->r.nset > MAX_COLS) return wr_fail(err, WR_E_LIMIT, WR_RETRY_NO, "a table of %d columns (limit %d)", n, MAX_COLS);
     s.in = wr_schema_ref(in);
     s.hidden = wr_calloc((size_t)n, sizeof *s.hidden);
-    WR_AUTO draft *d = wr_calloc((size_t)(n + u->r.nset), sizeof *d);
+    WR_AUTO draft *d = wr_calloc((size_t)n + (size_t)u->r.nset, sizeof *d);
     wr_code rc = s.hidden && d ? draft_columns(rules, &s, d, &n, err) : wr_nomem(err, "transform", 1024);
     if (rc == WR_OK) rc = check_key(&s, d, n, err);
     if (rc == WR_OK && (s.nexprs || u->r.filter)) {

@@ -178,7 +178,7 @@ static wr_code run_stage(wr_transform *t, stage *s, const wr_slice *source, uint
         const wr_value *in = s->vals + k * cols, *computed = s->exprs ? wr_exprs_row(s->exprs, k) : in;
         int first = at;
         bool goes_on = true;
-        while (at < nfaults && faults[at].row == k) at++;
+        while (faults && at < nfaults && faults[at].row == k) at++;
         if (at > first) WR_TRY(settle(t, s, i, source[i], &faults[first], at - first, &goes_on, err));
         if (!goes_on) continue;
         if (!computed) {

@@ -14,6 +14,7 @@ from services.hostile_mysql import EOF, OK, HostileServer, column, err, event, l
 RSS_MAX_MB = 512
 SANITIZED = "asan" in os.environ.get("WEIR_BINARY", "")      # whose memory is another matter
 SEED = int(os.environ["WEIR_SEED"])
+ONE = pytest.mark.one_server      # what comes is the hostile server's own, whichever stands behind it
 SMALL = {"source": {"max_packet": "64MiB"}, "lake": {"commit": {"every": "1s"}}}
 
 
@@ -123,6 +124,7 @@ ANSWERS = {
 }
 
 
+@ONE
 @pytest.mark.parametrize("answer", ANSWERS)
 def test_an_answer_that_makes_no_sense(bad, weir, answer):
     """to a SET, of which no answer is wanted, to the first question, and to a later one"""
@@ -141,6 +143,7 @@ def test_an_answer_that_makes_no_sense(bad, weir, answer):
     assert not bad.heard.strip(b"\0"), bad.heard[:200]
 
 
+@ONE
 @pytest.mark.parametrize("answer", ["2^60 columns", "endless rows", "one endless packet", "a local file"])
 @pytest.mark.parametrize("command, where", [("sync", "SHOW CREATE TABLE"), ("sync", "FORCE INDEX"), ("compare", "FORCE INDEX")])
 def test_every_command_meets_them(bad, weir, server, command, where, answer):
@@ -165,6 +168,7 @@ PREPARED = {
 }
 
 
+@ONE
 @pytest.mark.parametrize("head", PREPARED)
 def test_a_prepared_statement_that_makes_no_sense(bad, weir, head):
     bad.at_query("^SELECT.*ORDER BY.*LIMIT", bad.endless(column(), [PREPARED[head]]))
@@ -211,12 +215,14 @@ GREETINGS = {
 }
 
 
+@ONE
 @pytest.mark.parametrize("what", GREETINGS)
 def test_a_greeting_that_makes_no_sense(bad, weir, what):
     bad.at_greeting(GREETINGS[what](bad))
     run(weir, "check").fails(r"127\.0\.0\.1|packet")
 
 
+@ONE
 @pytest.mark.parametrize("plugin", ["mysql_clear_password", "dialog", "../../../../../tmp/evil", "mysql_old_password", "x" * 5000])
 def test_a_password_is_not_given_in_clear(bad, weir, plugin):
     weir.password = "tOp-sEcReT-7"

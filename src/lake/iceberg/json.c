@@ -107,11 +107,11 @@ cJSON *wr_json_get(const cJSON *obj, const char *key) {
 
 const char *wr_json_str(const cJSON *obj, const char *key) {
     cJSON *v = wr_json_get(obj, key);
-    return cJSON_IsString(v) ? v->valuestring : NULL;
+    return v && cJSON_IsString(v) ? v->valuestring : NULL;
 }
 
 bool wr_json_i64_of(const cJSON *item, int64_t *ret) {
-    if (!cJSON_IsRaw(item) || !item->valuestring) return false;
+    if (!item || !cJSON_IsRaw(item) || !item->valuestring) return false;
     char *end;
     errno = 0;
     long long v = strtoll(item->valuestring, &end, 10);

@@ -475,7 +475,7 @@ static const char *collation_name(wr_applier *a, MYSQL *m, unsigned id) {
     if (!name || strlen(name) >= sizeof a->collations[0].name) return NULL;
     unsigned at = a->ncollations++ % 8;
     a->collations[at].id = id;
-    return strcpy(a->collations[at].name, name);
+    return memcpy(a->collations[at].name, name, strlen(name) + 1);
 }
 
 static wr_code apply_statement(wr_applier *a, const wr_ev_query *q, wr_err *err) {

@@ -53,7 +53,7 @@ static void digits_round(digits *g, int scale) {
         g->d[i] = '0';
     }
     if (!up) return;
-    memmove(g->d + 1, g->d, (size_t)(g->whole + g->frac));
+    memmove(g->d + 1, g->d, (size_t)g->whole + (size_t)g->frac);
     g->d[0] = '1';
     g->whole++;
 }

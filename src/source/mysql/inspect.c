@@ -93,7 +93,7 @@ static double number(MYSQL *m, const char *name) {
 static void look_at_retention(const look *l, MYSQL *m) {
     double keep_s = number(m, "binlog_expire_logs_seconds");
     if (keep_s <= 0) keep_s = number(m, "expire_logs_days") * 86400;
-    double behind_s = l->in->behind_us / 1e6;
+    double behind_s = (double)l->in->behind_us / 1e6;
     if (keep_s > 0 && behind_s > keep_s / 2)
         say(l, "retention", "when it is used up, what was not captured is gone: the captured tables must be read again", "find out what holds capture up, and keep binlog files longer until then",
             "capture is %.0f s behind, and %s keeps binlog files for %.0f s", behind_s, l->s->address, keep_s);

@@ -119,6 +119,7 @@ static void json_is_yaml(void **state) {
 
 typedef struct mistake { const char *text, *msg, *cure; } mistake;
 
+#define X16 "x,x,x,x,x,x,x,x,x,x,x,x,x,x,x,x,"
 static void each_mistake_is_named_with_its_cure(void **state) {
     static const mistake m[] = {
         {"name: a\nhoem: b\n", ":2: unknown key 'hoem'", "did you mean 'home'?"},
@@ -170,13 +171,13 @@ static void each_mistake_is_named_with_its_cure(void **state) {
         {"name: a\nsource: {url: 'mysql://u@h', capture: [x]}\nlake:\n  layout:\n  - {match: x, partition: [a, b, identity(a)]}\n", "lake.layout[0].partition: a stands beside a: they are the same", "take one of them out"},
         {"name: a\nsource: {url: 'mysql://u@h', capture: [x]}\nlake:\n  layout:\n  - {match: x, partition: [day(a), month(a)]}\n", "month(a) stands beside day(a): one follows from the other", "the finer one"},
         {"name: a\nsource: {url: 'mysql://u@h', capture: [x]}\ncompare: {schedule: nightly}\n", "compare.schedule: 'nightly' is no schedule", "every 6h"},
-        {"name: a\nsource: {url: 'mysql://u@h', capture: [x]}\ncompare: {tables: [a, b, c, d, e, f, g, h, i]}\n", "compare.tables has 9 expressions, 8 are possible", "several"},
+        {"name: a\nsource: {url: 'mysql://u@h', capture: [x]}\ncompare: {tables: [" X16 X16 X16 X16 "x]}\n", "compare.tables has 65 expressions, 64 are possible", "several"},
         {"name: a\nsource: {url: 'mysql://u@h', capture: [x]}\nmerge: [{from: x}]\n", "needs both from and to", ""},
     };
     for (size_t i = 0; i < sizeof m / sizeof *m; i++) {
         wr_config *c;
         wr_err err;
-        assert_int_equal(parse(m[i].text, &c, &err), WR_E_CONFIG);
+        if (parse(m[i].text, &c, &err) != WR_E_CONFIG) fail_msg("taken: %s", m[i].text);
         if (!strstr(err.msg, m[i].msg)) fail_msg("%s: %s", m[i].msg, err.msg);
         assert_non_null(strstr(err.cure, m[i].cure));
         assert_null(strstr(err.msg, "pw-in-url"));

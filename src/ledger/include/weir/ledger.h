@@ -117,7 +117,7 @@ typedef struct wr_ledger_line { /* of one table and one event-minute */
 typedef struct wr_ledger_alarm {
     int64_t first_us, last_us;
     const char *id;             /* short, for people who acknowledge it */
-    const char *hop;            /* "captured-queued", "queued-consumed", "consumed-written", "source-captured", "compared" */
+    const char *hop;            /* "captured-queued", "queued-consumed", "consumed-written", "source-captured", "queued-written", "not-counted", "compared": to who raises a new one, src/alarm/kinds.c must know it, too */
     const char *table;          /* "db.name" or a lake table */
     int64_t minute;
     const char *text;

@@ -54,6 +54,18 @@ wr_code wr_nomem(wr_err *err, const char *what, unsigned long long bytes);
 void wr_err_clear(wr_err *err);
 const char *wr_code_name(wr_code code); /* "corrupt", ... static */
 
+/* gcc's analyzer (tools/lint.sh) does not see into another file: what ends with one of these has failed, and wrote no outputs. */
+#ifdef WEIR_ANALYZE
+static inline wr_code wr_failed_(wr_code code) {
+    if (code == WR_OK) __builtin_unreachable();
+    return code;
+}
+#define wr_fail(...) wr_failed_(wr_fail(__VA_ARGS__))
+#define wr_err_cure(...) wr_failed_(wr_err_cure(__VA_ARGS__))
+#define wr_err_in(...) wr_failed_(wr_err_in(__VA_ARGS__))
+#define wr_nomem(...) wr_failed_(wr_nomem(__VA_ARGS__))
+#endif
+
 #define WR_ERR_INIT                                                                                                    \
     { .code = WR_OK }
 
