@@ -170,7 +170,7 @@ static void each_mistake_is_named_with_its_cure(void **state) {
         {"name: a\nsource: {url: 'mysql://u@h', capture: [x]}\nlake:\n  layout:\n  - {match: x, partition: [a, b, identity(a)]}\n", "lake.layout[0].partition: a stands beside a: they are the same", "take one of them out"},
         {"name: a\nsource: {url: 'mysql://u@h', capture: [x]}\nlake:\n  layout:\n  - {match: x, partition: [day(a), month(a)]}\n", "month(a) stands beside day(a): one follows from the other", "the finer one"},
         {"name: a\nsource: {url: 'mysql://u@h', capture: [x]}\ncompare: {schedule: nightly}\n", "compare.schedule: 'nightly' is no schedule", "every 6h"},
-        {"name: a\nsource: {url: 'mysql://u@h', capture: [x]}\ncompare: {tables: [a, b, c, d, e, f, g, h, i]}\n", "compare.tables has 9 expressions, 8 are possible", "several"},
+        {"name: a\nsource: {url: 'mysql://u@h', capture: [x]}\ncompare: {tables: [x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x]}\n", "compare.tables has 65 expressions, 64 are possible", "several"},
         {"name: a\nsource: {url: 'mysql://u@h', capture: [x]}\nmerge: [{from: x}]\n", "needs both from and to", ""},
     };
     for (size_t i = 0; i < sizeof m / sizeof *m; i++) {
