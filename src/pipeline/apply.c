@@ -628,7 +628,7 @@ static wr_code check_waiting(wr_pipeline *p, wr_err *err) {
         const target *t = p->targets[i];
         if (t->phase != PHASE_WAIT || !t->overdue.file[0] || wr_pos_cmp(&p->pos, &t->overdue) < 0) continue;
         wr_fail(err, WR_E_SCHEMA, WR_RETRY_NO, "lake table %s.%s cannot be read again: %s, and no schema change in the binlog says so", t->ns, t->name, t->awaited);
-        return wr_err_cure(err, "a schema change was not in the binlog (sql_log_bin=0, or another server's); take the table out and in again, so that it is read anew");
+        return wr_err_cure(err, "a schema change was not in the binlog (sql_log_bin=0, or another server's): weir resume -c FILE --resnapshot TABLE takes the table as it is now; or take it out and in again");
     }
     return WR_OK;
 }

@@ -275,9 +275,9 @@ static wr_code look_at_table(void *ctx, const wr_ddl *d, wr_err *err) {
 }
 
 /* What the last run ended with, when it was something that waiting does not cure and that is no gap: reading anew may be the way past it. */
-static wr_code last_failure(wr_pipeline *p, wr_gap_report *r, wr_err *err) {
+static wr_code last_failure(const char *home, wr_gap_report *r, wr_err *err) {
     wr_status_file s = {0};
-    wr_code rc = wr_status_read(p->home, &s, err);
+    wr_code rc = wr_status_read(home, &s, err);
     if (rc == WR_E_NOTFOUND) return wr_err_clear(err), WR_OK;
     WR_TRY(rc);
     if (!strcmp(s.state, "failed") && s.error[0]) r->failed = true, snprintf(r->why, sizeof r->why, "%s", s.error);
@@ -301,8 +301,8 @@ static wr_code look(wr_pipeline *p, wr_gap_report *r, wr_err *err) {
     WR_TRY(wr_source_get_logs(p->source, &r->missing, &r->logs, err));
     WR_TRY(wr_source_each_table(p->source, look_at_table, &(looking){p, r}, err));
     wr_code rc = wr_capture_probe(p, &r->missing, err);
-    if (rc != WR_E_GAP) return rc == WR_OK ? last_failure(p, r, err) : rc;
-    r->gap = true;
+    if (rc != WR_E_GAP) return rc;
+    r->gap = true, r->failed = false;
     snprintf(r->why, sizeof r->why, "%s", err->msg);
     return wr_err_clear(err), WR_OK;
 }
@@ -321,6 +321,7 @@ wr_code wr_pipeline_look_for_gap(const wr_pipeline_options *o, wr_gap_report *re
     WR_AUTO char *catalog = wr_path_join(o->home, "catalog.db");
     if (!catalog) return wr_nomem(err, "path", 64);
     if (!wr_file_exists(catalog)) return wr_fail(err, WR_E_NOTFOUND, WR_RETRY_NO, "there is no lake yet: %s does not exist", catalog);
+    WR_TRY(last_failure(o->home, &r, err)); /* before the lock is this process's: the status is another's then */
     wr_pipeline_options to_look = *o;
     to_look.source.behind_gap = true;
     WR_TRY(wr_pipeline_open(&to_look, &p, err));

@@ -251,3 +251,43 @@ def test_there_is_no_report_yet(weir, server, db):
     weir.catch_up()
     (weir.dir / "x.json").write_text("{}")
     weir.run("repair", weir.dir / "x.json", status=1).says("is no report of weir compare")
+
+
+@pytest.mark.local_lake("a file is removed by path")
+def test_every_kind_of_damage_is_found_and_repaired_under_load(server, db, make_weir):
+    """lost and stale rows, a bit of a blob, a wrong zone, a doubled row, a row in the wrong shard, a file that is gone, a column that nobody told of: at random places,
+    with 500 changes/s beside it"""
+    rnd = random.Random(f"{SEED} {db}")
+    fill(server, db)
+    server.sql(*[f"CREATE TABLE o_{i} (id INT PRIMARY KEY, v INT)" for i in (1, 2)], *[f"INSERT INTO o_{i} VALUES " + ",".join(f"({k}, {k})" for k in range(i, 400, 2)) for i in (1, 2)],
+               "CREATE TABLE filed (id INT PRIMARY KEY, v INT)", "INSERT INTO filed VALUES " + ",".join(f"({k}, {k})" for k in range(500)),
+               "CREATE TABLE wide (id INT PRIMARY KEY, v INT)", "INSERT INTO wide VALUES " + ",".join(f"({k}, {k})" for k in range(500)), db=db)
+    weir = make_weir(server, [rf"{db}\..*"], config={"merge": [{"from": rf"{db}\.o_\d", "to": f"{db}.orders"}]})
+    weir.start()
+    weir.wait()
+    ids, wrong = rnd.sample(range(N), 40), rnd.randrange(1, 199) * 2 + 1
+    lost, stale, bit, zone = ids[:10], ids[10:20], ids[20:30], ids[30:]
+    with Churn(server, db, *CHURN, numbers=N, spare=ids, per_second=500):
+        planted(server, db, "INSERT INTO goods VALUES " + ",".join(f"({N + i}, 'planted', 9.99, NULL, NULL)" for i in lost),
+                f"UPDATE goods SET price = price + 0.01 WHERE id IN ({','.join(map(str, stale))})",
+                *[f"UPDATE goods SET body = INSERT(body, {rnd.randrange(1, 5)}, 1, CHAR(ORD(body) ^ {1 << rnd.randrange(8)})) WHERE id = {i}" for i in bit],
+                f"UPDATE goods SET seen = seen + INTERVAL 8 HOUR WHERE id IN ({','.join(map(str, zone))})",
+                f"DELETE FROM heap WHERE a = 1 LIMIT {rnd.choice((1, 2))}", f"DELETE FROM o_1 WHERE id = {wrong}", f"INSERT INTO o_2 VALUES ({wrong}, {wrong})")
+        rnd.choice([p for p in weir.home.rglob("*.parquet") if "/filed-" in str(p)]).unlink()
+        t = tables(compare(weir, status=1))
+        assert {(d["kind"], int(d["key"]["id"])) for d in t["goods"]["differences"]} == {("missing", N + i) for i in lost} | {("different", i) for i in (*stale, *bit, *zone)}
+        assert [d["kind"] for d in t["heap"]["differences"]] == ["surplus"]
+        assert sorted((d["kind"], d["key"]["tb_name"], d["key"]["id"]) for d in t["orders"]["differences"]) == [("missing", "o_2", str(wrong)), ("surplus", "o_1", str(wrong))]
+        assert [f["what"] for f in t["filed"]["findings"]] == ["file-missing"] and t["wide"]["verdict"] == "EQUAL"
+        weir.run("repair", "--apply")
+        assert compare(weir)["verdict"] == "EQUAL"
+        planted(server, db, "ALTER TABLE wide ADD COLUMN w INT DEFAULT 7")
+        t = tables(compare(weir, status=1))
+        assert {(f["what"], f["subject"]) for f in t["wide"]["findings"]} == {("column-missing", "w")} and {n for n, x in t.items() if x["verdict"] != "EQUAL"} == {"wide"}
+        weir.run("repair", "--apply", status=None)
+        assert weir.ended().says(rf"{db}\.wide cannot be read again", "no schema change in the binlog says so").status == 1
+    weir.run("resume", status=1).says(rf"failed +lake table {db}\.wide cannot be read again")
+    weir.run("resume", "--resnapshot", f"{db}.wide")
+    weir.start()
+    weir.wait()
+    assert compare(weir)["verdict"] == "EQUAL"
