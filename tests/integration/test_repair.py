@@ -270,7 +270,7 @@ def test_every_kind_of_damage_is_found_and_repaired_under_load(server, db, make_
     with Churn(server, db, *CHURN, numbers=N, spare=ids, per_second=500):
         planted(server, db, "INSERT INTO goods VALUES " + ",".join(f"({N + i}, 'planted', 9.99, NULL, NULL)" for i in lost),
                 f"UPDATE goods SET price = price + 0.01 WHERE id IN ({','.join(map(str, stale))})",
-                *[f"UPDATE goods SET body = INSERT(body, {rnd.randrange(1, 5)}, 1, CHAR(ORD(body) ^ {1 << rnd.randrange(8)})) WHERE id = {i}" for i in bit],
+                *[f"UPDATE goods SET body = INSERT(body, {at}, 1, CHAR(ORD(SUBSTRING(body, {at}, 1)) ^ {1 << rnd.randrange(8)})) WHERE id = {i}" for i in bit for at in [rnd.randrange(1, 5)]],
                 f"UPDATE goods SET seen = seen + INTERVAL 8 HOUR WHERE id IN ({','.join(map(str, zone))})",
                 f"DELETE FROM heap WHERE a = 1 LIMIT {rnd.choice((1, 2))}", f"DELETE FROM o_1 WHERE id = {wrong}", f"INSERT INTO o_2 VALUES ({wrong}, {wrong})")
         rnd.choice([p for p in weir.home.rglob("*.parquet") if "/filed-" in str(p)]).unlink()
