@@ -22,6 +22,17 @@ static void add_time(cJSON *o, const char *key, int64_t us) {
     if (us) cJSON_AddStringToObject(o, key, wr_iso_time(us, iso));
 }
 
+cJSON *wr_alarm_json(const wr_alarm *a) {
+    cJSON *o = cJSON_CreateObject();
+    cJSON_AddNumberToObject(o, "id", (double)a->id);
+    cJSON_AddStringToObject(o, "kind", a->kind), cJSON_AddStringToObject(o, "subject", a->subject);
+    cJSON_AddStringToObject(o, "severity", wr_alarm_severity_name(a->severity)), cJSON_AddStringToObject(o, "state", wr_alarm_state_name(a->state));
+    cJSON_AddNumberToObject(o, "level", a->level), cJSON_AddNumberToObject(o, "count", (double)a->count);
+    add_time(o, "first", a->first_us), add_time(o, "last", a->last_us), add_time(o, "acknowledged", a->acknowledged_us), add_time(o, "recovered", a->recovered_us);
+    cJSON_AddStringToObject(o, "text", a->text), cJSON_AddStringToObject(o, "cure", a->cure);
+    return o;
+}
+
 char *wr_notice_json(const char *pipeline, const wr_notice *n, const wr_alarm *a) {
     cJSON *o = cJSON_CreateObject();
     cJSON_AddNumberToObject(o, "format", 1);
@@ -29,13 +40,7 @@ char *wr_notice_json(const char *pipeline, const wr_notice *n, const wr_alarm *a
     cJSON_AddNumberToObject(o, "notice", (double)n->id);
     cJSON_AddStringToObject(o, "event", wr_event_name(n->event));
     add_time(o, "time", n->at_us);
-    cJSON *x = cJSON_AddObjectToObject(o, "alarm");
-    cJSON_AddNumberToObject(x, "id", (double)a->id);
-    cJSON_AddStringToObject(x, "kind", a->kind), cJSON_AddStringToObject(x, "subject", a->subject);
-    cJSON_AddStringToObject(x, "severity", wr_alarm_severity_name(a->severity)), cJSON_AddStringToObject(x, "state", wr_alarm_state_name(a->state));
-    cJSON_AddNumberToObject(x, "level", a->level), cJSON_AddNumberToObject(x, "count", (double)a->count);
-    add_time(x, "first", a->first_us), add_time(x, "last", a->last_us), add_time(x, "acknowledged", a->acknowledged_us), add_time(x, "recovered", a->recovered_us);
-    cJSON_AddStringToObject(x, "text", a->text), cJSON_AddStringToObject(x, "cure", a->cure);
+    cJSON_AddItemToObject(o, "alarm", wr_alarm_json(a));
     return print(o);
 }
 

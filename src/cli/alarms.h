@@ -1,10 +1,8 @@
 /* Alarms as status, ledger and alarms print them. Private to cli. */
 #ifndef WEIR_CLI_ALARMS_H
 #define WEIR_CLI_ALARMS_H
-#include <cjson/cJSON.h>
 #include "weir/alarm.h"
 
-cJSON *wr_cli_alarm_json(const wr_alarm *a);
 void wr_cli_alarms_undelivered(const wr_alarm_list *l); /* a line when notices wait */
 
 #endif

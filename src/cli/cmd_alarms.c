@@ -8,22 +8,6 @@
 #include "json.h"
 #include "weir/base/clock.h"
 
-static void add_time(cJSON *o, const char *key, int64_t us) {
-    char iso[32];
-    if (us) cJSON_AddStringToObject(o, key, wr_iso_time(us, iso));
-}
-
-cJSON *wr_cli_alarm_json(const wr_alarm *a) {
-    cJSON *o = cJSON_CreateObject();
-    cJSON_AddNumberToObject(o, "id", (double)a->id);
-    cJSON_AddStringToObject(o, "kind", a->kind), cJSON_AddStringToObject(o, "subject", a->subject);
-    cJSON_AddStringToObject(o, "severity", wr_alarm_severity_name(a->severity)), cJSON_AddStringToObject(o, "state", wr_alarm_state_name(a->state));
-    cJSON_AddNumberToObject(o, "level", a->level), cJSON_AddNumberToObject(o, "count", (double)a->count);
-    add_time(o, "first", a->first_us), add_time(o, "last", a->last_us), add_time(o, "acknowledged", a->acknowledged_us), add_time(o, "recovered", a->recovered_us);
-    cJSON_AddStringToObject(o, "text", a->text), cJSON_AddStringToObject(o, "cure", a->cure);
-    return o;
-}
-
 static void print_alarm(const wr_alarm *a, bool colour) {
     char first[32], last[32];
     const char *paint = !colour ? "" : a->state == WR_ALARM_RECOVERED ? "\033[32m" : a->severity == WR_ALARM_CRITICAL ? "\033[1;31m" : "\033[33m";
@@ -44,7 +28,7 @@ static int show(const wr_args *a, const char *home) {
     int shown = 0, open = l.open;
     for (int i = 0; i < l.n; i++) {
         if (l.list[i].state == WR_ALARM_RECOVERED && !a->all) continue;
-        if (a->json) wr_cli_json_print(wr_cli_alarm_json(&l.list[i]));
+        if (a->json) wr_cli_json_print(wr_alarm_json(&l.list[i]));
         else print_alarm(&l.list[i], wr_cli_colour(1));
         shown++;
     }

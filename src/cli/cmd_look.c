@@ -232,7 +232,7 @@ static void print_alarms(const wr_alarm_list *l) {
 static void add_alarms(cJSON *o, const wr_alarm_list *l) {
     cJSON *list = cJSON_AddArrayToObject(o, "alarms");
     for (int i = 0; i < l->n; i++)
-        if (l->list[i].state != WR_ALARM_RECOVERED) cJSON_AddItemToArray(list, wr_cli_alarm_json(&l->list[i]));
+        if (l->list[i].state != WR_ALARM_RECOVERED) cJSON_AddItemToArray(list, wr_alarm_json(&l->list[i]));
     cJSON *n = cJSON_AddObjectToObject(o, "notices");
     cJSON_AddNumberToObject(n, "undelivered", l->undelivered), cJSON_AddNumberToObject(n, "dropped", (double)l->dropped);
     if (l->error[0]) cJSON_AddStringToObject(n, "error", l->error);

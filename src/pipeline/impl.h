@@ -180,6 +180,7 @@ struct wr_pipeline {
 
 /* pipeline.c: the run goes on at another server of the source. @thread any */
 void wr_pipeline_move(wr_pipeline *p);
+void wr_pipeline_join(wr_pipeline *p, pthread_t thread, bool *started, bool *stop); /* sets *stop under lock_mu, wakes everybody and waits for the thread, if it was started; then both are false */
 
 /* capture.c */
 wr_code wr_capture_start(wr_pipeline *p, const wr_pos *from, wr_err *err);

@@ -186,21 +186,12 @@ static void *inspect_main(void *arg) {
 }
 
 wr_code wr_inspect_start(wr_pipeline *p, wr_err *err) {
-    p->inspect_stop = false;
     if (pthread_create(&p->inspect_thread, NULL, inspect_main, p) != 0) return wr_fail(err, WR_E_NOMEM, WR_RETRY_NO, "no thread for inspections");
     p->inspect_started = true;
     return WR_OK;
 }
 
-void wr_inspect_stop(wr_pipeline *p) {
-    if (!p->inspect_started) return;
-    pthread_mutex_lock(&p->lock_mu);
-    p->inspect_stop = true;
-    pthread_cond_broadcast(&p->wake);
-    pthread_mutex_unlock(&p->lock_mu);
-    pthread_join(p->inspect_thread, NULL);
-    p->inspect_started = false;
-}
+void wr_inspect_stop(wr_pipeline *p) { wr_pipeline_join(p, p->inspect_thread, &p->inspect_started, &p->inspect_stop); }
 
 void wr_inspect_forget(wr_pipeline *p) {
     pthread_mutex_lock(&p->lock_mu);

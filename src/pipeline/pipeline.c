@@ -378,6 +378,16 @@ void wr_pipeline_move(wr_pipeline *p) {
     pthread_mutex_unlock(&p->lock_mu);
 }
 
+void wr_pipeline_join(wr_pipeline *p, pthread_t thread, bool *started, bool *stop) {
+    if (!*started) return;
+    pthread_mutex_lock(&p->lock_mu);
+    *stop = true;
+    pthread_cond_broadcast(&p->wake);
+    pthread_mutex_unlock(&p->lock_mu);
+    pthread_join(thread, NULL);
+    *started = *stop = false;
+}
+
 /* From the last commit on, at the server that is open. */
 static wr_code run_there(wr_pipeline *p, wr_run_mode mode, wr_err *err) {
     wr_pos last = {0}, until = {0};

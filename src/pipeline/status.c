@@ -236,15 +236,7 @@ wr_code wr_status_start(wr_pipeline *p, wr_err *err) {
     return WR_OK;
 }
 
-void wr_status_stop(wr_pipeline *p) {
-    if (!p->status_started) return;
-    pthread_mutex_lock(&p->lock_mu);
-    p->status_stop = true;
-    pthread_cond_broadcast(&p->wake);
-    pthread_mutex_unlock(&p->lock_mu);
-    pthread_join(p->status_thread, NULL);
-    p->status_started = p->status_stop = false;
-}
+void wr_status_stop(wr_pipeline *p) { wr_pipeline_join(p, p->status_thread, &p->status_started, &p->status_stop); }
 
 /* ------------------------------------------------------------------ reading it */
 void wr_status_clear(wr_status_file *s) {

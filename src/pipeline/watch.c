@@ -241,15 +241,7 @@ void wr_watch_start(wr_pipeline *p) {
     p->watch_started = true;
 }
 
-void wr_watch_stop(wr_pipeline *p) {
-    if (!p->watch_started) return;
-    pthread_mutex_lock(&p->lock_mu);
-    p->watch_stop = true;
-    pthread_cond_broadcast(&p->wake);
-    pthread_mutex_unlock(&p->lock_mu);
-    pthread_join(p->watch_thread, NULL);
-    p->watch_started = p->watch_stop = false;
-}
+void wr_watch_stop(wr_pipeline *p) { wr_pipeline_join(p, p->watch_thread, &p->watch_started, &p->watch_stop); }
 
 void wr_watch_close(wr_pipeline *p) {
     if (!p->failed) wr_alarms_run_ended(p->alarms, false);

@@ -105,6 +105,9 @@ typedef struct wr_alarm {
     int64_t acknowledged_us, recovered_us;
     char kind[48], subject[600], text[1024], cure[512];
 } wr_alarm;
+
+/* As notices and status have it (docs/formats/alarms.md). The caller's, with cJSON_Delete. */
+struct cJSON *wr_alarm_json(const wr_alarm *a);
 typedef struct wr_alarm_list {
     wr_alarm *list; int n;       /* oldest first */
     int open;                    /* of them in WR_ALARM_OPEN */
