@@ -65,7 +65,7 @@ void wr_retention_look(wr_pipeline *p) {
     p->retention_at_us = now + LOOK_EVERY_US;
     wr_pipeline_get_status(p, &s);
     if (s.silent_us || !strcmp(s.state, "reconnecting")) return;
-    if (wr_queue_last(p->queue, &off, &here, &e) == WR_OK && wr_source_get_logs(p->source, &here, &l, &e) == WR_OK && l.there) {
+    if (wr_queue_last(p->queue, &off, &here, &e) == WR_OK && here.epoch == wr_source_epoch(p->source) && wr_source_get_logs(p->source, &here, &l, &e) == WR_OK && l.there) {
         forget_crumbs(&l);
         struct retention r = {.keep_s = l.keep_s, .keep_bytes = l.keep_bytes, .bytes = l.bytes, .behind_bytes = l.bytes_behind};
         at_us = captured_time(p);
@@ -104,11 +104,10 @@ void wr_retention_json(wr_pipeline *p, cJSON *status) {
 }
 
 /* ------------------------------------------------------------------ weir check */
-/* What was captured was captured there. */
-static bool is_there(const wr_status_file *st, const wr_source *s, wr_err *err) {
+static bool is_followed(const wr_status_file *st, const wr_source *s, wr_err *err) {
     WR_AUTO char *followed = NULL;
     uint32_t epoch = 0;
-    return wr_status_followed(st, &followed, &epoch, err) == WR_OK && !strcmp(followed, wr_source_identity(s)) && st->captured.epoch == wr_source_epoch(s);
+    return wr_status_followed(st, &followed, &epoch, err) == WR_OK && !strcmp(followed, wr_source_identity(s));
 }
 
 void wr_retention_find(wr_source *s, const char *home, void (*fn)(void *ctx, const wr_finding *f), void *ctx, wr_err *err) {
@@ -118,7 +117,7 @@ void wr_retention_find(wr_source *s, const char *home, void (*fn)(void *ctx, con
     int percent = 0;
     char text[300] = "", place[512];
     /* none has run yet; it follows another server; or the server refuses to say, which is another finding */
-    if (wr_status_read(home, &st, err) != WR_OK || !st.captured.file[0] || !is_there(&st, s, err) || wr_source_get_logs(s, &st.captured, &l, err) != WR_OK) {
+    if (wr_status_read(home, &st, err) != WR_OK || !st.captured.file[0] || !is_followed(&st, s, err) || wr_source_get_logs(s, &st.captured, &l, err) != WR_OK) {
         wr_err_clear(err);
         wr_status_clear(&st);
         return;

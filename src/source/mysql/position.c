@@ -46,6 +46,7 @@
 #include "position.h"
 #include "catalogue_impl.h"
 #include "fk.h"
+#include "topology.h"
 #include "xa_spool.h"
 
 #include <inttypes.h>
@@ -899,6 +900,16 @@ static wr_code take_limit(void *ctx, MYSQL_ROW row, unsigned long *lengths, unsi
     return WR_OK;
 }
 
+/* A place in another server's log: its transactions say what is behind it here. */
+static wr_code look_for_gtids(MYSQL *m, const wr_pos *at, wr_source_logs *l, wr_err *err) {
+    wr_my_server sv = {0};
+    if (!at->gtid_set || !at->gtid_set[0]) return WR_OK;
+    WR_TRY(wr_my_server_ask(m, &sv, err));
+    l->there = sv.gtid && wr_my_server_reaches_back(&sv, at->gtid_set);
+    wr_my_server_forget(&sv);
+    return WR_OK;
+}
+
 wr_code wr_source_get_logs(wr_source *s, const wr_pos *at, wr_source_logs *ret, wr_err *err) {
     MYSQL *m = NULL;
     wr_source_logs l = {0};
@@ -907,6 +918,7 @@ wr_code wr_source_get_logs(wr_source *s, const wr_pos *at, wr_source_logs *ret, 
     wr_code rc = wr_my_query(m, take_log, &x, err, "SHOW BINARY LOGS");
     if (rc == WR_OK)
         rc = wr_my_query(m, take_limit, &l, err, "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('binlog_expire_logs_auto_purge', 'binlog_expire_logs_seconds', 'expire_logs_days', 'max_binlog_total_size')");
+    if (rc == WR_OK && at->epoch != s->epoch) rc = look_for_gtids(m, at, &l, err);
     wr_my_disconnect(m);
     if (rc != WR_OK) return wr_source_logs_clear(&l), wr_err_in(err, "asking which binlogs there are");
     if (l.keep_s < 0) l.keep_s = 0;

@@ -229,8 +229,7 @@ static void judge(judged *j, verdict v, const char *fmt, ...) {
 
 static bool is_known(const wr_my_server *sv, const wr_source_known *known) { return known && sv->answers && !strcmp(sv->identity, known->identity); }
 
-/* Whether it still has what comes behind the captured transactions. Not known counts as yes: the server says so itself when it is asked for them. */
-static bool reaches_back(const wr_my_server *sv, const char *captured) {
+bool wr_my_server_reaches_back(const wr_my_server *sv, const char *captured) {
     wr_gtid_set *ours = NULL, *gone = NULL;
     wr_err e = WR_ERR_INIT;
     bool yes = !sv->purged || wr_gtid_set_parse(sv->flavor, captured, &ours, &e) != WR_OK || wr_gtid_set_parse(sv->flavor, sv->purged, &gone, &e) != WR_OK ||
@@ -257,7 +256,7 @@ static wr_code judge_history(const wr_my_server *sv, const wr_source_known *know
     else if (missing.n && sv->role == WR_ROLE_REPLICA)
         judge(j, BEHIND, "is a replica that does not have yet, of what was captured: %.200s", names ? names : "?");
     else if (missing.n) judge(j, LACKS, "does not have, of what was captured: %.200s", names ? names : "?");
-    else if (!same && !behind_gap && !reaches_back(sv, known->gtid_set)) judge(j, PURGED, "has purged transactions that come behind what was captured");
+    else if (!same && !behind_gap && !wr_my_server_reaches_back(sv, known->gtid_set)) judge(j, PURGED, "has purged transactions that come behind what was captured");
     return WR_OK;
 }
 

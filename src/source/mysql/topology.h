@@ -53,6 +53,8 @@ typedef struct wr_my_choice {
 /* At which server to go on: the known one when it is there and fits, or one of whose history `known` is a part, and which has all that comes behind it. Errors say of each server why not:
  * WR_RETRY_SOON where waiting may help; WR_RETRY_NO where what was captured exists nowhere (the transactions are named) or the servers are another cluster's. */
 wr_code wr_my_servers_choose(const wr_my_servers *all, const wr_my_choice *c, int *ret_index, wr_err *err);
+/* Whether it still has what comes behind the captured transactions. Not known counts as yes: the server says so itself when it is asked for them. */
+bool wr_my_server_reaches_back(const wr_my_server *sv, const char *captured);
 /* What `to` has executed is nothing that sv knows of: they are of different clusters, as far as GTIDs tell. Both answer. */
 bool wr_my_server_foreign(const wr_my_server *sv, const wr_my_server *to);
 /* Transactions that `sv` has and the primary of its cluster among `all` has not, "" = none or not known. A replica must have been asked before the primary. */

@@ -124,8 +124,8 @@ wr_code wr_source_settled(wr_source *s, wr_pos *ret_pos, wr_err *err);
 /* What the server has of its binlog. */
 typedef struct wr_source_logs {
     wr_pos first, end;        /* the first position available (without a GTID set), and the last */
-    bool there;               /* the position that was asked about is in one of its files; whether it is the same history only the stream finds out */
-    uint64_t bytes_behind;    /* from there to the end; 0 when it is not there */
+    bool there;               /* the position that was asked about is in one of its files (of another server's log: what comes behind its GTID set is); whether it is the same history only the stream finds out */
+    uint64_t bytes_behind;    /* from there to the end; 0 when it is not there, or its place in this server's log is not known */
     uint64_t bytes, keep_bytes; /* of all files; above keep_bytes the oldest are purged, 0 = no such limit */
     int64_t keep_s;           /* files are purged at this age, 0 = never */
 } wr_source_logs;
