@@ -24,7 +24,7 @@ if [ $# = 0 ]; then
   ctest --test-dir "$dir" --output-on-failure || rc=$?
 else
   tools/setup.sh test
-  WEIR_BINARY=$dir/weir .venv/bin/python -m pytest -q "$@" || rc=$?
+  WEIR_BINARY=$dir/weir WEIR_S3_DRIVER=$dir/tests/tools/s3_driver WEIR_ICE_DRIVER=$dir/tests/tools/ice_driver .venv/bin/python -m pytest -q "$@" || rc=$?
 fi
 shopt -s nullglob
 files=("$found"/*)
