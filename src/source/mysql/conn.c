@@ -162,7 +162,7 @@ static wr_code fail_with(wr_err *err, unsigned no, const char *state, const char
 
 /* A packet above max_packet_size: libmariadb notices, and then says "lost connection", which would be worth another try. */
 static _Thread_local const MYSQL *too_large;
-static void (*_Atomic say_error)(MYSQL *m, unsigned no, const char *state, const char *fmt, ...); /* libmariadb's own, the same for every connection */
+static void (*say_error)(MYSQL *m, unsigned no, const char *state, const char *fmt, ...); /* atomic; libmariadb's own, the same for every connection */
 
 /* The library's own text for this error, a format of what it passes. */
 static const char *usual_text(unsigned no) {
@@ -179,14 +179,14 @@ static void on_error(MYSQL *m, unsigned no, const char *state, const char *fmt, 
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt ? fmt : usual_text(no), ap);
     va_end(ap);
-    say_error(m, no, state, "%s", text);
+    __atomic_load_n(&say_error, __ATOMIC_RELAXED)(m, no, state, "%s", text);
 }
 
 static void watch_errors(MYSQL *m) {
     MARIADB_PVIO *pvio = m->net.pvio;
     if (too_large == m) too_large = NULL; /* another one at the same address */
     if (!pvio || !pvio->set_error || pvio->set_error == on_error) return;
-    say_error = pvio->set_error;
+    __atomic_store_n(&say_error, pvio->set_error, __ATOMIC_RELAXED);
     pvio->set_error = on_error;
 }
 
@@ -358,7 +358,7 @@ wr_code wr_my_connect(const wr_my_conn_options *o, MYSQL **ret_mysql, wr_err *er
         mysql_close(m);
         return rc;
     }
-    if ((rc = set_session(m, err)) != WR_OK) {
+    if (set_session(m, err) != WR_OK) {
         wr_my_disconnect(m);
         return wr_err_in(err, "setting up the session");
     }
