@@ -166,10 +166,16 @@ static wr_code mark(void *ctx, const char *path, wr_err *err) {
     return wr_map_put(ctx, wr_slice_str(place), ctx) ? WR_OK : wr_nomem(err, "reachable files", 64);
 }
 
+/* A place that is none of a store's is none of the journal's either. */
+static wr_code mark_metadata(void *ctx, const char *path, wr_err *err) {
+    wr_code rc = mark(ctx, path, err);
+    return rc == WR_OK || rc == WR_E_NOMEM ? rc : (wr_err_clear(err), WR_OK);
+}
+
 /* Any table of the catalog may be one of ours that takes no more changes (kept after its source was dropped). */
 static wr_code mark_all(sweep *s, const wr_ice_table *ice, wr_err *err) {
     static const char *const refs[2] = {WR_ICE_MAIN, WR_ICE_LOAD};
-    wr_code rc = mark(s->reachable, wr_ice_metadata_location(ice), err);
+    wr_code rc = wr_ice_each_metadata(ice, mark_metadata, s->reachable, err); /* the earlier ones too: those that a commit drops are announced before it */
     int64_t own = wr_ice_newest_own(ice); /* the last attempt's, when others have put files in the place of its files since */
     for (int r = 0; rc == WR_OK && r < 2; r++) {
         int64_t head = wr_ice_ref(ice, refs[r]);

@@ -17,10 +17,11 @@ typedef struct commit {
     wr_ice_edit *edits;
     wr_plan *plans;
     int n;
-    const char **uris;
-    int nuris;    /* of all files to write: borrowed from the plans */
-    char **live;  /* all that leaves the journal with the commit, by its names there */
-    int nlive;
+    const char **uris; /* borrowed from the plans */
+    int nuris;         /* of all files to write; behind them: */
+    int nobsolete;     /* metadata files to remove once it is done */
+    char **settled;    /* all that leaves the journal with the commit, by its names there, the obsolete ones last */
+    int nsettled;
     int nwritten; /* of them, in order */
 } commit;
 
@@ -28,8 +29,8 @@ static void commit_clear(commit *m) {
     for (int i = 0; i < m->n && m->plans; i++) wr_plan_clear(&m->plans[i]);
     wr_free(m->plans);
     wr_free(m->uris);
-    for (int i = 0; i < m->nlive; i++) wr_free(m->live[i]);
-    wr_free(m->live);
+    for (int i = 0; i < m->nsettled; i++) wr_free(m->settled[i]);
+    wr_free(m->settled);
 }
 
 /* A table that was loaded by file gets its name from the catalog. */
@@ -51,12 +52,15 @@ static wr_code plan_all(commit *m, wr_err *err) {
         WR_TRY(name_table(m, m->edits[i].table, err));
         if (!m->edits[i].drop) WR_TRY(wr_ice_borrow(m->c, m->edits[i].table, err));
         WR_TRY(wr_plan_edit(&m->edits[i], m->c->rest ? WR_PLAN_METADATA_SENT : WR_PLAN_METADATA_FILE, &m->plans[i], err));
-        m->nuris += m->plans[i].nfiles;
+        m->nuris += m->plans[i].nfiles, m->nobsolete += m->plans[i].nobsolete;
     }
-    m->uris = wr_calloc((size_t)m->nuris, sizeof *m->uris);
+    m->uris = wr_calloc((size_t)(m->nuris + m->nobsolete), sizeof *m->uris);
     if (!m->uris) return wr_nomem(err, "commit", (size_t)m->nuris * sizeof *m->uris);
-    for (int i = 0, k = 0; i < m->n; i++)
+    int k = 0;
+    for (int i = 0; i < m->n; i++)
         for (int j = 0; j < m->plans[i].nfiles; j++) m->uris[k++] = m->plans[i].files[j].uri;
+    for (int i = 0; i < m->n; i++)
+        for (int j = 0; j < m->plans[i].nobsolete; j++) m->uris[k++] = m->plans[i].obsolete[j];
     return WR_OK;
 }
 
@@ -97,7 +101,7 @@ wr_code wr_ice_announce(wr_state *state, const char *const *uris, int n, wr_err 
 static void take_back(commit *m) {
     wr_err err = WR_ERR_INIT;
     wr_code rc = wr_store_remove(m->store, m->uris, m->nwritten, &err);
-    if (rc == WR_OK && m->state && m->nuris) rc = journal(m->state, m->uris, m->nuris, wr_state_file_done, &err);
+    if (rc == WR_OK && m->state && m->nuris) rc = journal(m->state, m->uris, m->nuris + m->nobsolete, wr_state_file_done, &err);
     if (rc != WR_OK) wr_log(WR_LOG_DEBUG, "%d files of a failed commit stay announced: %s", m->nuris, err.msg);
 }
 
@@ -157,21 +161,21 @@ static void adopt(commit *m) {
     }
 }
 
-static wr_code add_live(commit *m, const char *uri, wr_err *err) {
-    WR_TRY(wr_uri_canonical(uri, &m->live[m->nlive], err));
-    m->nlive++;
+static wr_code add_settled(commit *m, const char *uri, wr_err *err) {
+    WR_TRY(wr_uri_canonical(uri, &m->settled[m->nsettled], err));
+    m->nsettled++;
     return WR_OK;
 }
 
-/* What the commit makes live; made before, so that it cannot fail afterwards. */
-static wr_code list_live(commit *m, wr_err *err) {
-    int n = m->nuris;
+/* What the commit makes live or has no more use for; made before, so that it cannot fail afterwards. */
+static wr_code list_settled(commit *m, wr_err *err) {
+    int n = m->nuris + m->nobsolete;
     for (int i = 0; i < m->n; i++) n += m->edits[i].nadded;
-    m->live = wr_calloc((size_t)n + 1, sizeof *m->live);
-    if (!m->live) return wr_nomem(err, "journal", (size_t)n * sizeof *m->live);
-    for (int i = 0; i < m->nuris; i++) WR_TRY(add_live(m, m->uris[i], err));
+    m->settled = wr_calloc((size_t)n + 1, sizeof *m->settled);
+    if (!m->settled) return wr_nomem(err, "journal", (size_t)n * sizeof *m->settled);
     for (int i = 0; i < m->n; i++)
-        for (int j = 0; j < m->edits[i].nadded; j++) WR_TRY(add_live(m, m->edits[i].added[j]->path, err));
+        for (int j = 0; j < m->edits[i].nadded; j++) WR_TRY(add_settled(m, m->edits[i].added[j]->path, err));
+    for (int i = 0; i < m->nuris + m->nobsolete; i++) WR_TRY(add_settled(m, m->uris[i], err));
     return WR_OK;
 }
 
@@ -185,26 +189,25 @@ static wr_code tell_untold(wr_ice_catalog *c, wr_state *state, wr_err *err) {
 
 static void tell_journal(commit *m) {
     wr_err err = WR_ERR_INIT;
-    if (!m->state || m->nlive == 0) return;
-    m->c->untold = WR_STEAL(m->live), m->c->nuntold = m->nlive;
-    m->nlive = 0;
+    if (!m->state || m->nsettled == 0) return;
+    m->c->untold = WR_STEAL(m->settled), m->c->nuntold = m->nsettled;
+    m->nsettled = 0;
     if (tell_untold(m->c, m->state, &err) != WR_OK) wr_log(WR_LOG_DEBUG, "journal not told of committed files yet: %s", err.msg);
 }
 
+/* What cannot be removed stays in the journal: the next start tries again. */
 static void delete_obsolete(commit *m) {
-    for (int i = 0; i < m->n; i++)
-        if (m->plans[i].nobsolete) {
-            wr_err err = WR_ERR_INIT;
-            if (wr_store_remove(m->store, (const char *const *)m->plans[i].obsolete, m->plans[i].nobsolete, &err) != WR_OK)
-                wr_log(WR_LOG_DEBUG, "an old metadata file stays: %s", err.msg);
-        }
+    wr_err err = WR_ERR_INIT;
+    if (!m->nobsolete || wr_store_remove(m->store, m->uris + m->nuris, m->nobsolete, &err) == WR_OK) return;
+    wr_log(WR_LOG_DEBUG, "old metadata files stay for now: %s", err.msg);
+    for (int i = 0; i < m->nobsolete; i++) wr_free(m->settled[--m->nsettled]);
 }
 
 static wr_code run(commit *m, const wr_ice_progress *progress, wr_err *err) {
     if (m->state) WR_TRY(tell_untold(m->c, m->state, err));
     WR_TRY(plan_all(m, err));
-    WR_TRY(list_live(m, err));
-    if (m->state && m->nuris > 0) WR_TRY(wr_ice_announce(m->state, m->uris, m->nuris, err));
+    WR_TRY(list_settled(m, err));
+    if (m->state && m->nuris > 0) WR_TRY(wr_ice_announce(m->state, m->uris, m->nuris + m->nobsolete, err));
     bool unknown = false;
     wr_code rc = WR_FAULT("ice.announced") ? wr_fail(err, WR_E_IO, WR_RETRY_SOON, "fault ice.announced") : WR_OK;
     if (rc == WR_OK) rc = write_all(m, err);
@@ -215,9 +218,9 @@ static wr_code run(commit *m, const wr_ice_progress *progress, wr_err *err) {
     }
     (void)WR_FAULT("ice.committed"); /* for kill: the catalog has it, nobody else knows */
     adopt(m);
+    delete_obsolete(m);
     tell_journal(m);
     (void)WR_FAULT("ice.told");
-    delete_obsolete(m);
     return WR_OK;
 }
 

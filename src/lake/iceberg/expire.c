@@ -195,14 +195,20 @@ wr_code wr_ice_expiry_delete(wr_ice_expiry *x, wr_state *state, wr_err *err) {
     return state ? wr_state_file_done(state, dead, x->ndead, err) : WR_OK;
 }
 
+wr_code wr_ice_each_metadata(const wr_ice_table *t, wr_code (*fn)(void *ctx, const char *path, wr_err *err), void *ctx, wr_err *err) {
+    const cJSON *old;
+    if (t->location_of_meta) WR_TRY(fn(ctx, t->location_of_meta, err));
+    cJSON_ArrayForEach(old, wr_json_get(t->doc, "metadata-log"))
+        if (wr_json_str(old, "metadata-file")) WR_TRY(fn(ctx, wr_json_str(old, "metadata-file"), err));
+    return WR_OK;
+}
+
 wr_code wr_ice_each_reference(const wr_ice_table *t, wr_code (*fn)(void *ctx, const char *path, wr_err *err), void *ctx,
                               wr_err *err) {
-    const cJSON *snap, *old, *stat;
+    const cJSON *snap, *stat;
     wr_map *seen = wr_map_new();
     wr_code rc = seen ? WR_OK : wr_nomem(err, "manifests", 64);
-    if (rc == WR_OK && t->location_of_meta) rc = fn(ctx, t->location_of_meta, err);
-    cJSON_ArrayForEach(old, wr_json_get(t->doc, "metadata-log"))
-        if (rc == WR_OK && wr_json_str(old, "metadata-file")) rc = fn(ctx, wr_json_str(old, "metadata-file"), err);
+    if (rc == WR_OK) rc = wr_ice_each_metadata(t, fn, ctx, err);
     static const char *const lists[2] = {"statistics", "partition-statistics"};
     for (int i = 0; i < 2; i++)
         cJSON_ArrayForEach(stat, wr_json_get(t->doc, lists[i]))

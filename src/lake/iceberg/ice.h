@@ -145,6 +145,8 @@ wr_code wr_ice_listed_files(wr_store *store, const char *list_uri, wr_ice_file *
  * delete files. */
 wr_code wr_ice_each_path(const wr_ice_table *t, int64_t snapshot_id,
                          wr_code (*fn)(void *ctx, const char *path, wr_err *err), void *ctx, wr_err *err);
+/* The table's metadata files: the present one and those of its log. */
+wr_code wr_ice_each_metadata(const wr_ice_table *t, wr_code (*fn)(void *ctx, const char *path, wr_err *err), void *ctx, wr_err *err);
 /* Every path that any snapshot of the table needs, and its metadata files, the present one and those of its log; some
  * more than once. */
 wr_code wr_ice_each_reference(const wr_ice_table *t, wr_code (*fn)(void *ctx, const char *path, wr_err *err), void *ctx,

@@ -432,6 +432,53 @@ static void files_of_a_kept_table_survive_a_crash_right_after_the_commit(void **
     lab_close(&l);
 }
 
+static int metadata_files(void) {
+    char cmd[600];
+    int n = -1;
+    snprintf(cmd, sizeof cmd, "find '%s/warehouse' -name '*.metadata.json' | wc -l", dir);
+    FILE *f = popen(cmd, "r");
+    assert_non_null(f);
+    assert_int_equal(fscanf(f, "%d", &n), 1);
+    pclose(f);
+    return n;
+}
+
+/* Killed before its metadata file is in force, the log still has the oldest one; killed after that, nobody has. */
+static void a_metadata_file_that_falls_off_the_log_is_removed_also_after_a_crash(void **st) {
+    static const struct { const char *fault; int puts; } crashes[] = {{"ice.synced:1:kill", 0}, {"ice.committed:1:kill", 1}, {"ice.told:1:kill", 1}};
+    lab l = {.version = 3};
+    lab_open(&l);
+    wr_table *t = lab_create(&l, 1, "t", 1);
+    int rows = 0;
+    for (; rows < 25; rows++) {
+        lab_put(t, rows, "x");
+        lab_commit(&l);
+    }
+    const int kept = metadata_files();
+    assert_true(kept > 2 && kept < 25);
+    for (size_t i = 0; i < sizeof crashes / sizeof *crashes; i++) {
+        fflush(NULL);
+        lab_close(&l);
+        pid_t pid = fork();
+        if (pid == 0) {
+            lab_open(&l);
+            lab_put(wr_lake_table(l.lake, 1), rows, "x");
+            wr_fault_set(crashes[i].fault);
+            lab_commit(&l);
+            _exit(1);
+        }
+        int status;
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_true(WIFSIGNALED(status));
+        rows += crashes[i].puts;
+        lab_open(&l);
+        assert_int_equal(metadata_files(), kept);
+        assert_int_equal(lab_journal(&l), 0);
+        assert_int_equal(lab_health(wr_lake_table(l.lake, 1)).rows, rows);
+    }
+    lab_close(&l);
+}
+
 static void only_announced_files_that_nobody_needs_are_removed(void **st) {
     lab l = {.version = 3, .file_bytes = 2000};
     lab_open(&l);
@@ -552,6 +599,7 @@ int main(void) {
         IN_DIR(a_commit_that_runs_out_of_memory_anywhere_can_be_tried_again),
         IN_DIR(files_of_a_kept_table_survive_a_crash_right_after_the_commit),
         IN_DIR(only_announced_files_that_nobody_needs_are_removed),
+        IN_DIR(a_metadata_file_that_falls_off_the_log_is_removed_also_after_a_crash),
         IN_DIR(index_folders_of_tables_that_left_are_removed),
         IN_DIR(our_table_without_its_metadata_is_an_error_with_a_way_out),
         IN_DIR(opening_and_reading_run_out_of_memory_anywhere_without_harm),
