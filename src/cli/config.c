@@ -165,9 +165,9 @@ static wr_code text_of(reader *r, const yaml_node_t *n, const char *path, char *
 }
 
 static wr_code number_of(reader *r, const yaml_node_t *n, const char *path, const char *s, const char **ret_unit, double *ret) {
-    char *end;
+    char *end = NULL;
     double v = isdigit((unsigned char)*s) ? strtod(s, &end) : -1;
-    if (v < 0 || v > 1e15) return bad(r, n, "%s: '%s' is not a number", path, s);
+    if (!end || v > 1e15) return bad(r, n, "%s: '%s' is not a number", path, s);
     while (*end == ' ') end++;
     *ret_unit = end;
     *ret = v;

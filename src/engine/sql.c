@@ -109,10 +109,9 @@ static void live(duckdb_function_info info, duckdb_data_chunk in, duckdb_vector 
     const uint64_t *file = duckdb_vector_get_data(v[1]);
     const int64_t *row = duckdb_vector_get_data(v[2]);
     bool *ret = duckdb_vector_get_data(out);
-    const deletes *d = NULL;
     uint64_t at = 0;
     if (is_run(table, file, row, n) && table[0] >= 0 && table[0] < s->ntables && s->deletes[table[0]] && file[0] < (uint64_t)s->tables[table[0]].nfiles) {
-        d = &s->deletes[table[0]][file[0]];
+        const deletes *d = &s->deletes[table[0]][file[0]];
         memset(ret, true, n);
         for (at = seek(d, 0, (uint64_t)row[0]); at < d->n && d->pos[at] - (uint64_t)row[0] < n; at++) ret[d->pos[at] - (uint64_t)row[0]] = false;
         return;
@@ -123,8 +122,8 @@ static void live(duckdb_function_info info, duckdb_data_chunk in, duckdb_vector 
             duckdb_scalar_function_set_error(info, "weir_live: no such table or file"); /* called by hand */
             return;
         }
-        const deletes *want = &s->deletes[t][file[k]];
-        if (want != d || (k && row[k] < row[k - 1])) d = want, at = 0;
+        const deletes *d = &s->deletes[t][file[k]];
+        if (!k || t != table[k - 1] || file[k] != file[k - 1] || row[k] < row[k - 1]) at = 0;
         at = seek(d, at, (uint64_t)row[k]);
         ret[k] = at == d->n || d->pos[at] != (uint64_t)row[k];
     }

@@ -111,9 +111,9 @@ static bool take_word(const char *text, size_t *n, const char *word) {
 
 wr_code wr_sort_term_parse(const char *text, wr_sort_term *ret, wr_err *err) {
     size_t n = strlen(text);
-    bool last = take_word(text, &n, "last"), first = !last && take_word(text, &n, "first");
-    bool nulls = (last || first) && take_word(text, &n, "nulls");
-    if (!nulls) n = strlen(text), last = first = false; /* a column of that name */
+    bool last = take_word(text, &n, "last");
+    bool nulls = (last || take_word(text, &n, "first")) && take_word(text, &n, "nulls");
+    if (!nulls) n = strlen(text); /* a column of that name */
     wr_sort_term t = {.descending = take_word(text, &n, "desc")};
     if (!t.descending) take_word(text, &n, "asc");
     t.nulls_last = nulls ? last : t.descending;

@@ -125,8 +125,8 @@ static bool rewrite(const wr_policy *p, const wr_policy_file *files, uint32_t n,
     uint64_t gain = 0;
     for (uint32_t i = 0; i < n; i++)
         if (is_dead_enough(&files[i], percent)) many++, gain += dead_bytes(&files[i]);
-    if (!many || (p->patient && gain < p->target_bytes / LITTLE)) return false;
     const wr_policy_file *worst = next_worst(files, n, percent, NULL);
+    if (!worst || (p->patient && gain < p->target_bytes / LITTLE)) return false;
     for (const wr_policy_file *f = worst; f && c->n < WR_POLICY_INPUTS; f = next_worst(files, n, percent, f))
         if (has_room(p, c, f)) take(c, files, (uint32_t)(f - files));
     c->work = WR_WORK_REWRITE;

@@ -97,7 +97,7 @@ static wr_code look_now(inspection *x, const wr_pos *captured, uint64_t last, co
 
 static wr_code look(inspection *x, bool *ret_better, wr_err *err) {
     wr_pos captured = {0}, there = {0};
-    uint64_t last;
+    uint64_t last = 0;
     x->believed = wr_map_new(), x->odd = wr_map_new();
     wr_err e = WR_ERR_INIT; /* a server that does not answer is a finding */
     if (wr_source_now(x->p->source, &there, &e) != WR_OK) wr_pos_clear(&there);

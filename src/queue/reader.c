@@ -282,7 +282,7 @@ wr_code wr_queue_reader_new(wr_queue *q, uint64_t after, wr_queue_reader **ret_r
     }
     if (r->seg) r->seg->refs++;
     pthread_mutex_unlock(&q->lock);
-    if (rc == WR_OK && to_walk) {
+    if (to_walk && r->seg) {
         r->next = r->seg->hdr.first;
         rc = walk(r, err);
     }

@@ -426,7 +426,7 @@ static wr_code decode_list(wr_avro_reader *r, const wr_avro_type *t, int depth, 
         if ((uint64_t)n > RECORD_BYTES_MAX / sizeof *v / per) return bad_block(r, "a list is too long", err);
         uint64_t want = v->n + (uint64_t)n * per;
         if (want > RECORD_BYTES_MAX / sizeof *v) return bad_block(r, "a list is too long", err);
-        if (want > cap) { /* lists are nearly always one block, so growing by copying is fine */
+        if (!v->items || want > cap) { /* lists are nearly always one block, so growing by copying is fine */
             wr_avro_value *items = wr_arena_alloc(r->values, want * sizeof *items);
             if (!items) return bad_block(r, "a record needs more than 64 MiB", err);
             if (v->n) memcpy(items, v->items, v->n * sizeof *items);

@@ -60,7 +60,7 @@ static bool keep_spelling(cJSON *item, wr_rd *rd, size_t *ret_at, const uint8_t 
         if (!cJSON_IsNumber(item)) continue;
         wr_slice s = next_number(rd);
         *ret_at = s.p ? (size_t)(s.p - text) : 0;
-        char *spelling = s.n ? cJSON_malloc(s.n + 1) : NULL;
+        char *spelling = s.p && s.n ? cJSON_malloc(s.n + 1) : NULL;
         if (!spelling) return false;
         memcpy(spelling, s.p, s.n);
         spelling[s.n] = 0;

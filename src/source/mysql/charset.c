@@ -289,7 +289,7 @@ static wr_code charset_make(const char *name, wr_charset **ret, wr_err *err) {
     wr_charset *cs = strlen(name) < sizeof cs->name ? wr_calloc(1, sizeof *cs) : NULL;
     if (!cs && strlen(name) < sizeof cs->name) return wr_nomem(err, "character set", sizeof *cs);
     if (cs) {
-        strcpy(cs->name, name);
+        memcpy(cs->name, name, strlen(name) + 1);
         for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++)
             if (strcmp(plain[i].name, name) == 0) {
                 cs->kind = plain[i].kind;

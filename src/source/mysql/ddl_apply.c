@@ -1,4 +1,5 @@
 /* Statements of the binlog applied to the catalogue. The rules for helpers of online schema changes and for renames are in README.md. */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>
@@ -1082,7 +1083,7 @@ static wr_code alter_known(apply *ap, const wr_sql *s, wr_entry *e, const wr_ddl
     const wr_my_table *database = NULL;
     if (action_of(b, WR_ACT_CONVERT) || action_of(b, WR_ACT_CHARSET) || !old->charset) WR_TRY(database_of(ap, old->db, &scratch, &database, buf, err));
     wr_edit_context cx = edit_context(ap, database);
-    wr_edit_flags f;
+    wr_edit_flags f = {0};
     wr_err why = WR_ERR_INIT;
     const wr_ddl_action *rename = action_of(b, WR_ACT_RENAME_TABLE);
     if (ahead(ap, old)) { /* the statement is in the definition; rows until now may have been read with it */
@@ -1106,6 +1107,7 @@ static wr_code alter_known(apply *ap, const wr_sql *s, wr_entry *e, const wr_ddl
         wr_my_table_free(m.def);
         return rc;
     }
+    assert(t);
     f.rows_lost = f.rows_lost || s->ignore;
     WR_AUTO bool *initial = wr_calloc((size_t)t->ncols, sizeof *initial);
     if (!initial) return wr_nomem(err, "table definition", (size_t)t->ncols);
@@ -1342,7 +1344,7 @@ static void shorten(wr_slice sql, char out[STATEMENT_SHOWN + 8]) {
     size_t n = sql.n < STATEMENT_SHOWN ? sql.n : STATEMENT_SHOWN;
     while (n && n < sql.n && (sql.p[n] & 0xc0) == 0x80) n--;
     for (size_t i = 0; i < n; i++) out[i] = sql.p[i] < ' ' || sql.p[i] == 0x7f ? ' ' : (char)sql.p[i];
-    strcpy(out + n, n < sql.n ? " ..." : "");
+    snprintf(out + n, 8, "%s", n < sql.n ? " ..." : "");
 }
 
 wr_code wr_catalogue_statement(wr_catalogue *c, const wr_statement *st, MYSQL *m, emit_fn *emit, void *ctx, wr_statement_kind *ret_kind, wr_err *err) {

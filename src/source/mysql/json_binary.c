@@ -142,7 +142,7 @@ void wr_my_json_print_double(wr_buf *out, double x) {
         if (power && next_up(e) && strtod(e, NULL) == x) break;
         if (prec == 16) snprintf(e, sizeof e, "%.16e", x);
     }
-    char digits[20];
+    char digits[20] = "0";
     int n = 0;
     const char *p = e;
     bool neg = *p == '-';

@@ -337,9 +337,9 @@ wr_code wr_my_mariadb_snapshot(wr_source *s, MYSQL *m, wr_snapshot_kind kind, wr
         }
         if (rc != WR_OK || there) break;
         if (wr_mono_us() > until) {
-            rc = wr_fail(err, WR_E_TIMEOUT, WR_RETRY_SOON,
-                         "a transaction before %s:%" PRIu64 " has been between binlog and commit for %d s", end.file,
-                         end.offset, SETTLE_TIMEOUT_MS / 1000);
+            wr_fail(err, WR_E_TIMEOUT, WR_RETRY_SOON,
+                    "a transaction before %s:%" PRIu64 " has been between binlog and commit for %d s", end.file,
+                    end.offset, SETTLE_TIMEOUT_MS / 1000);
             rc = wr_err_cure(err, "look for a semi-synchronous replica that does not answer");
             break;
         }

@@ -54,16 +54,18 @@ wr_code wr_nomem(wr_err *err, const char *what, unsigned long long bytes);
 void wr_err_clear(wr_err *err);
 const char *wr_code_name(wr_code code); /* "corrupt", ... static */
 
-/* gcc's analyzer (tools/lint.sh) does not see into another file: what ends with one of these has failed, and wrote no outputs. */
+/* Analyzers (tools/lint.sh) do not see into another file: what ends with one of these has failed, and wrote no outputs. No function: clang's looks into small ones only. */
 #ifdef WEIR_ANALYZE
-static inline wr_code wr_failed_(wr_code code) {
-    if (code == WR_OK) __builtin_unreachable();
-    return code;
-}
-#define wr_fail(...) wr_failed_(wr_fail(__VA_ARGS__))
-#define wr_err_cure(...) wr_failed_(wr_err_cure(__VA_ARGS__))
-#define wr_err_in(...) wr_failed_(wr_err_in(__VA_ARGS__))
-#define wr_nomem(...) wr_failed_(wr_nomem(__VA_ARGS__))
+#define WR_FAILED_(fn, ...)                                                                                            \
+    ({                                                                                                                 \
+        wr_code fn##_code_ = fn(__VA_ARGS__);                                                                          \
+        if (fn##_code_ == WR_OK) __builtin_unreachable();                                                              \
+        fn##_code_;                                                                                                    \
+    })
+#define wr_fail(...) WR_FAILED_(wr_fail, __VA_ARGS__)
+#define wr_err_cure(...) WR_FAILED_(wr_err_cure, __VA_ARGS__)
+#define wr_err_in(...) WR_FAILED_(wr_err_in, __VA_ARGS__)
+#define wr_nomem(...) WR_FAILED_(wr_nomem, __VA_ARGS__)
 #endif
 
 #define WR_ERR_INIT                                                                                                    \
