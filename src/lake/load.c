@@ -1,6 +1,7 @@
 /* Filling a table from a snapshot: several writers beside each other, commits to the load branch. */
 #include "partition.h"
 #include "weir/base/clock.h"
+#include "weir/base/large.h"
 #include "weir/base/mem.h"
 
 struct wr_load_writer {
@@ -136,6 +137,7 @@ void wr_load_writer_free(wr_load_writer *w) {
 }
 
 wr_code wr_load_writer_append(wr_load_writer *w, wr_slice row, wr_err *err) {
+    if (row.n >= WR_LARGE_BYTES) WR_TRY(wr_load_writer_seal(w, err)); /* a large row is alone in memory */
     if (!w->batch) WR_TRY(wr_batch_new(w->t->schema, &w->batch, err));
     uint32_t at = wr_batch_rows(w->batch);
     WR_TRY(wr_keys_room(&w->keys, &w->cap, at, err));

@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include "weir/base/large.h"
 #include "weir/base/log.h"
 #include "weir/base/mem.h"
 #include "weir/base/sum.h"
@@ -295,6 +296,13 @@ static wr_code largest_flush(wr_lake *l, wr_err *err) {
     return big ? wr_table_flush(big, NULL, err) : WR_OK;
 }
 
+/* A large row is alone in memory: what waits goes out before it, and it at once. */
+static wr_code make_room(wr_lake *l, wr_err *err) {
+    for (int i = 0; i < l->ntables; i++)
+        if (l->tables[i]->batch) WR_TRY(wr_table_flush(l->tables[i], NULL, err));
+    return WR_OK;
+}
+
 /* The new row goes into the batch first: should it not fit its schema, nothing has happened yet. Its key follows when
  * the old rows are gone. */
 static wr_code replace_rows(wr_table *t, wr_apply_mode mode, wr_op op, wr_slice before, wr_slice after, wr_err *err) {
@@ -331,6 +339,8 @@ wr_code wr_table_apply(wr_table *t, uint64_t offset, wr_apply_mode mode, wr_op o
     if (offset && offset <= t->held) return t->fresh.unread = true, WR_OK; /* what was told of its files left with the process that wrote them */
     if (!t->opened) WR_TRY(wr_table_open_files(t, err));
     t->replace = false;
+    bool large = after.n >= WR_LARGE_BYTES;
+    if (large) WR_TRY(make_room(t->lake, err));
     wr_code rc = replace_rows(t, mode, op, before, after, err);
     recount(t);
     if (rc != WR_OK) return wr_err_in(err, "lake table %s.%s", t->ns, t->name);
@@ -340,7 +350,7 @@ wr_code wr_table_apply(wr_table *t, uint64_t offset, wr_apply_mode mode, wr_op o
         t->updates++;
     else
         t->deletes++;
-    if (t->counted > t->lake->file_bytes) return wr_table_flush(t, NULL, err);
+    if (t->counted > t->lake->file_bytes || large) return wr_table_flush(t, NULL, err);
     if (t->lake->pending_total > t->lake->pending_bytes) return largest_flush(t->lake, err);
     return WR_OK;
 }

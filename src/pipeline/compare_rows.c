@@ -70,7 +70,7 @@ static wr_code hash_row(const round *r, side_table *t, wr_slice row, hashed *ret
 /* A row of m->shape as one of the common columns, valid until the next. */
 static wr_code to_common(side_member *m, wr_slice *row, wr_err *err) {
     if (!m->convert) return WR_OK;
-    wr_buf_clear(&m->table->row);
+    wr_buf_rest(&m->table->row);
     WR_TRY(wr_convert_row(m->convert, *row, &m->table->row, err));
     *row = wr_buf_view(&m->table->row);
     return WR_OK;
@@ -140,7 +140,7 @@ static wr_code keep_image(side_table *t, wr_side side, wr_h128 key, uint64_t seq
     }
     WR_TRY(wr_file_pwrite(t->images, t->images_end, wr_buf_view(&t->images_tail), err));
     t->images_end += t->images_tail.n;
-    wr_buf_clear(&t->images_tail);
+    wr_buf_rest(&t->images_tail);
     return WR_OK;
 }
 
@@ -158,9 +158,11 @@ static wr_code add_change(round *r, side_member *m, uint64_t seq, wr_slice befor
     if (before.n) {
         WR_TRY(to_common(m, &before, err));
         WR_TRY(hash_row(r, t, before, &b, err));
-        wr_buf_put(&kept, before.p, before.n); /* the scratch is the next row's */
-        WR_TRY(wr_buf_check(&kept, "changed row", err));
-        before = wr_buf_view(&kept);
+        if (m->convert && after.n) { /* the scratch is the next row's */
+            wr_buf_put(&kept, before.p, before.n);
+            WR_TRY(wr_buf_check(&kept, "changed row", err));
+            before = wr_buf_view(&kept);
+        }
     }
     if (after.n) {
         WR_TRY(to_common(m, &after, err));

@@ -608,7 +608,7 @@ static wr_code merge_images(wr_row_plan *p, const piece *a, const wr_buf *abuf, 
     return wr_buf_check(out, "row", err);
 }
 
-wr_code wr_row_plan_decode(wr_row_plan *p, const wr_ev_rows *ev, wr_row_change_fn *fn, void *ctx, uint64_t *rows, wr_err *err) {
+static wr_code decode_rows(wr_row_plan *p, const wr_ev_rows *ev, wr_row_change_fn *fn, void *ctx, uint64_t *rows, wr_err *err) {
     if (ev->ncols != p->ncols)
         return wr_fail(err, WR_E_DECODE, WR_RETRY_NO, "table %s.%s: a rows event has %d columns, its TABLE_MAP %d", p->t->db, p->t->name, ev->ncols,
                        p->ncols);
@@ -670,6 +670,12 @@ wr_code wr_row_plan_decode(wr_row_plan *p, const wr_ev_rows *ev, wr_row_change_f
         ++*rows;
     }
     return WR_OK;
+}
+
+wr_code wr_row_plan_decode(wr_row_plan *p, const wr_ev_rows *ev, wr_row_change_fn *fn, void *ctx, uint64_t *rows, wr_err *err) {
+    wr_code rc = decode_rows(p, ev, fn, ctx, rows, err);
+    wr_buf_rest(&p->before), wr_buf_rest(&p->after), wr_buf_rest(&p->tmp), wr_buf_rest(&p->whole); /* there may be thousands of tables */
+    return rc;
 }
 
 /* ------------------------------------------------------------------ the plan */
