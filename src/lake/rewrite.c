@@ -273,9 +273,9 @@ static wr_code put_row(void *ctx, wr_slice row, wr_err *err) {
     wr_run_entry *e = &k->entries[k->n];
     *e = (wr_run_entry){.row = k->n};
     WR_TRY(key_of(k, row, &e->key, err));
-    WR_TRY(wr_batch_append(k->batch, row, err));
+    WR_TRY(wr_batch_append_loan(k->batch, row, err));
     k->n++, k->place++;
-    if (wr_batch_rows(k->batch) >= GROUP_ROWS || wr_batch_bytes(k->batch) >= w->group_bytes) WR_TRY(end_group(k, err));
+    if (row.n >= WR_LARGE_BYTES || wr_batch_rows(k->batch) >= GROUP_ROWS || wr_batch_bytes(k->batch) >= w->group_bytes) WR_TRY(end_group(k, err));
     bool full = k->n >= WR_POLICY_ROWS || (k->writer && !k->batch && wr_parquet_writer_bytes(k->writer) >= w->output_bytes);
     return full ? end_output(k, err) : WR_OK;
 }

@@ -315,7 +315,7 @@ static wr_code replace_rows(wr_table *t, wr_apply_mode mode, wr_op op, wr_slice 
         if (!t->batch) WR_TRY(wr_batch_new(t->schema, &t->batch, err));
         at = wr_batch_rows(t->batch);
         WR_TRY(wr_fresh_room(t, at, err));
-        WR_TRY(wr_batch_append(t->batch, after, err));
+        WR_TRY(wr_batch_append_loan(t->batch, after, err)); /* a large one is written before it goes: wr_table_apply */
         if (t->fresh.row_sums) t->fresh.row_sums[at] = wr_hash64(after.p, after.n, 0);
     }
     wr_code rc = WR_OK;
@@ -342,6 +342,8 @@ wr_code wr_table_apply(wr_table *t, uint64_t offset, wr_apply_mode mode, wr_op o
     bool large = after.n >= WR_LARGE_BYTES;
     if (large) WR_TRY(make_room(t->lake, err));
     wr_code rc = replace_rows(t, mode, op, before, after, err);
+    if (rc == WR_OK && large) rc = wr_table_flush(t, NULL, err);
+    if (rc != WR_OK && large) wr_table_drop_batch(t), t->lake->unknown = true; /* it cannot be written later: only the last commit is good */
     recount(t);
     if (rc != WR_OK) return wr_err_in(err, "lake table %s.%s", t->ns, t->name);
     if (op == WR_OP_INSERT)
@@ -350,7 +352,7 @@ wr_code wr_table_apply(wr_table *t, uint64_t offset, wr_apply_mode mode, wr_op o
         t->updates++;
     else
         t->deletes++;
-    if (t->counted > t->lake->file_bytes || large) return wr_table_flush(t, NULL, err);
+    if (t->counted > t->lake->file_bytes) return wr_table_flush(t, NULL, err);
     if (t->lake->pending_total > t->lake->pending_bytes) return largest_flush(t->lake, err);
     return WR_OK;
 }

@@ -212,12 +212,12 @@ wr_code wr_source_current(wr_source *s, const wr_source_options *o, wr_pos *ret_
     return rc == WR_OK ? wr_source_now(s, ret_pos, err) : rc;
 }
 
-/* A row is held twice for a moment (base/large.h), beside what everything else takes. */
+/* Beside what everything else takes; of a large packet there is one at a time, once (base/large.h). */
 static size_t packet_that_fits(void) {
-    const uint64_t rest = UINT64_C(64) << 20, least = UINT64_C(16) << 20;
-    uint64_t limit = wr_memory_limit(), half = limit / 2;
-    if (!limit || half > WR_EVENT_MAX + rest) return WR_EVENT_MAX;
-    return half > rest + least ? (size_t)(half - rest) : least;
+    const uint64_t rest = UINT64_C(128) << 20, least = UINT64_C(16) << 20;
+    uint64_t limit = wr_memory_limit();
+    if (!limit || limit > WR_EVENT_MAX + rest) return WR_EVENT_MAX;
+    return limit > rest + least ? (size_t)(limit - rest) : least;
 }
 
 static wr_code open_on(wr_source *s, const wr_source_options *o, wr_err *err) {

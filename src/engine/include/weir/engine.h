@@ -32,6 +32,8 @@ void wr_batch_free(wr_batch *b);
  * WR_E_CORRUPT for bytes that do not fit the schema, WR_E_INVAL for a decimal with more digits than its column,
  * WR_E_LIMIT for a value above 1 GB, WR_E_NOMEM. */
 wr_code wr_batch_append(wr_batch *b, wr_slice row, wr_err *err);
+/* The same, but large texts and binaries (base/large.h) stay where they are: the batch is written or freed before the row goes. */
+wr_code wr_batch_append_loan(wr_batch *b, wr_slice row, wr_err *err);
 /* Rows marked dead are left out when the batch is written; later rows move up. Twice is once, a row that is not there none. */
 void wr_batch_kill(wr_batch *b, uint32_t row);
 uint32_t wr_batch_rows(const wr_batch *b);      /* dead ones included */

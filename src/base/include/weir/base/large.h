@@ -9,11 +9,19 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 #define WR_LARGE_BYTES ((size_t)0xffffff) /* from here on a row is large; MySQL's protocol says that much in front of it */
 
 void wr_large_enter(void);
 void wr_large_leave(void);
+
+/* memcpy of what is not needed any more where it is: there it becomes zeroes, and its memory is free as the copy grows. from: of the heap. */
+void wr_large_move_(void *to, const void *from, size_t n);
+static inline void wr_large_move(void *to, const void *from, size_t n) {
+    if (__builtin_expect(n < WR_LARGE_BYTES, 1)) memcpy(to, from, n);
+    else wr_large_move_(to, from, n);
+}
 
 /* Enters unless *held. */
 static inline void wr_large_hold(bool *held) {
