@@ -1,4 +1,4 @@
-/* Rows of many megabytes. Whoever handles one holds it two or three times for a moment: as it came, and as it goes on. So that this does not add up over the threads of a process, one of
+/* Rows of many megabytes. Whoever handles one holds all of it. So that this does not add up over the threads of a process, one of
  * them has such a row at a time, and the others wait with theirs: from the moment somebody knows that one comes until it has been handed on.
  *
  * Between enter and leave nobody may wait for another thread that could want to enter.
