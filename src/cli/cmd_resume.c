@@ -41,7 +41,7 @@ static void tell(const wr_gap_report *r, const char *config) {
     if (!r->gap && !r->failed) printf("nothing is missing: the source can go on behind %s\n", wr_pos_print(&r->missing, a));
     else {
         printf("%-16s %s\n%-16s %s\n%-16s %s (to %s)\n", r->gap ? "gap" : "failed", r->why, "first missing", wr_pos_print(&r->missing, a), "first available", wr_pos_print(&r->logs.first, b), wr_pos_print(&r->logs.end, a));
-        if (r->logs.there) printf("%-16s %s of binlog behind that position are there\n", "", wr_cli_bytes((double)r->logs.bytes_behind, size));
+        if (r->logs.bytes_behind) printf("%-16s %s of binlog behind that position are there\n", "", wr_cli_bytes((double)r->logs.bytes_behind, size));
     }
     printf("%-16s %d\n", "tables", r->ntables);
     for (int i = 0; i < r->ntables && i < TABLES_SHOWN; i++) {
@@ -87,9 +87,17 @@ static wr_code check_names(const wr_args *a, const wr_gap_report *r, wr_err *err
     return WR_OK;
 }
 
+/* One of the tables named has another definition than the log tells of. */
+static bool any_changed(const wr_args *a, const wr_gap_report *r) {
+    for (int i = 0; i < a->nwords; i++)
+        for (int k = 0; k < r->ntables; k++)
+            if (r->tables[k].changed && !strcmp(a->words[i], r->tables[k].lake)) return true;
+    return false;
+}
+
 static wr_code resume(const wr_args *a, const wr_pipeline_options *o, const wr_gap_report *r, wr_err *err) {
     WR_TRY(check_names(a, r, err));
-    if (!r->gap && !r->failed && !r->asked && !r->under_way) {
+    if (!r->gap && !r->failed && !r->asked && !r->under_way && !any_changed(a, r)) {
         wr_fail(err, WR_E_NOTFOUND, WR_RETRY_NO, "nothing is missing: there is nothing to resume");
         return wr_err_cure(err, "to read tables again all the same: weir repair -c FILE --reload TABLE --apply");
     }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include "weir/base/fault.h"
 #include "weir/base/mem.h"
+#include "weir/sqlite.h"
 
 #define APPLICATION_ID 0x5765694c /* "WeiL" */
 #define VERSION 2
@@ -85,9 +86,9 @@ struct wr_ledger_store {
 };
 
 static wr_code sql_fail(wr_ledger_store *s, const char *what, wr_err *err) {
-    int rc = s->db ? sqlite3_errcode(s->db) & 0xff : SQLITE_NOMEM;
-    wr_code code = rc == SQLITE_NOMEM ? WR_E_NOMEM : rc == SQLITE_FULL ? WR_E_NOSPC : rc == SQLITE_BUSY ? WR_E_BUSY : rc == SQLITE_CORRUPT || rc == SQLITE_NOTADB ? WR_E_CORRUPT : WR_E_IO;
-    wr_fail(err, code, code == WR_E_NOSPC || code == WR_E_NOMEM || code == WR_E_BUSY ? WR_RETRY_SOON : WR_RETRY_NO, "ledger: %.80s: %s", what, s->db ? sqlite3_errmsg(s->db) : "out of memory");
+    char text[100];
+    snprintf(text, sizeof text, "ledger: %.80s", what);
+    wr_code code = wr_sqlite_fail(err, s->db, s->db ? sqlite3_extended_errcode(s->db) : SQLITE_NOMEM, text);
     if (code == WR_E_CORRUPT) wr_err_cure(err, "move ledger.db away: it holds evidence of the past and nothing that the sync needs; a new one begins with the next start");
     return code;
 }

@@ -197,15 +197,35 @@ static wr_code repair_rows(wr_pipeline *p, target *t, cJSON *o, wr_err *err) {
 /* A row that cannot be looked up is this table's answer; a connection that is lost, or a full disk, lets the whole repair be tried again. */
 static bool is_answer(const wr_err *err) { return err->code == WR_E_INVAL || err->code == WR_E_UNSUPPORTED || err->code == WR_E_SCHEMA || err->code == WR_E_NOTFOUND; }
 
+/* WR_E_SCHEMA, WR_E_NOTFOUND: the source's table is not the one that the log tells of, and a load could only wait for a schema change. */
+static wr_code compare_definitions(wr_pipeline *p, const target *t, wr_err *err) {
+    for (int i = 0; i < t->nmembers; i++) {
+        wr_snap *sn;
+        WR_TRY(wr_snap_open(p->source, t->members[i]->def, &sn, err));
+        wr_snap_close(sn);
+    }
+    return WR_OK;
+}
+
+static wr_code read_again(wr_pipeline *p, target *t, cJSON *o, wr_err *err) {
+    char why[1400];
+    wr_code rc = compare_definitions(p, t, err);
+    if (rc == WR_E_SCHEMA || rc == WR_E_NOTFOUND) {
+        snprintf(why, sizeof why, "%s. If that change is on its way in the binlog, repair again; if it never was there (sql_log_bin=0), stop the sync: weir resume --resnapshot %s.%s takes the table as it is now", err->msg, t->ns, t->name);
+        note(o, "refused", why);
+        return wr_err_clear(err), WR_OK;
+    }
+    WR_TRY(rc);
+    WR_TRY(wr_apply_due(p, t, err));
+    return note(o, "done", "it is read again"), WR_OK;
+}
+
 static wr_code repair_one(wr_pipeline *p, cJSON *o, bool *ret_rows, wr_err *err) {
     bool reload = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(o, "reload"));
     target *t = find(p, o);
     const char *why = refusal(p, t, reload);
     if (why) return note(o, "refused", why), WR_OK;
-    if (reload) {
-        WR_TRY(wr_apply_due(p, t, err));
-        return note(o, "done", "it is read again"), WR_OK;
-    }
+    if (reload) return read_again(p, t, o, err);
     wr_code rc = repair_rows(p, t, o, err);
     if (rc == WR_OK) return *ret_rows = true, WR_OK;
     if (!is_answer(err)) return rc;

@@ -1,5 +1,6 @@
 #include "migrate.h"
 #include "weir/base/fault.h"
+#include "weir/sqlite.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,35 +20,17 @@ static const char *const steps[WR_STATE_VERSION] = {
     "CREATE TABLE file_journal (path TEXT NOT NULL PRIMARY KEY, created_us INTEGER NOT NULL) WITHOUT ROWID;",
 };
 
-wr_code wr_sqlite_fail_(wr_err *err, sqlite3 *db, const char *what) {
-    int rc = db ? sqlite3_extended_errcode(db) : SQLITE_NOMEM;
-    wr_code code = WR_E_IO;
-    wr_retry retry = WR_RETRY_NO;
-    switch (rc & 0xff) {
-    case SQLITE_NOMEM:
-        code = WR_E_NOMEM, retry = WR_RETRY_SOON;
-        break;
-    case SQLITE_FULL:
-        code = WR_E_NOSPC, retry = WR_RETRY_SOON;
-        break;
-    case SQLITE_BUSY:
-    case SQLITE_LOCKED:
-        code = WR_E_BUSY, retry = WR_RETRY_SOON;
-        break;
-    case SQLITE_CORRUPT:
-    case SQLITE_NOTADB:
-        code = WR_E_CORRUPT;
-        break;
-    }
-    return wr_fail(err, code, retry, "state: cannot %s: %s (SQLite %d)", what,
-                   db ? sqlite3_errmsg(db) : "out of memory", rc);
+wr_code wr_state_fail_(wr_err *err, sqlite3 *db, const char *what) {
+    char text[200];
+    snprintf(text, sizeof text, "state: cannot %s", what);
+    return wr_sqlite_fail(err, db, db ? sqlite3_extended_errcode(db) : SQLITE_NOMEM, text);
 }
 
 static wr_code get_number(sqlite3 *db, const char *sql, sqlite3_int64 *ret_v, wr_err *err) {
     sqlite3_stmt *st = NULL;
     wr_code code = WR_OK;
     if (sqlite3_prepare_v2(db, sql, -1, &st, NULL) != SQLITE_OK || sqlite3_step(st) != SQLITE_ROW)
-        code = wr_sqlite_fail_(err, db, sql);
+        code = wr_state_fail_(err, db, sql);
     else
         *ret_v = sqlite3_column_int64(st, 0);
     sqlite3_finalize(st);
@@ -56,7 +39,7 @@ static wr_code get_number(sqlite3 *db, const char *sql, sqlite3_int64 *ret_v, wr
 
 static wr_code exec(sqlite3 *db, const char *sql, wr_err *err) {
     return sqlite3_exec(db, sql, NULL, NULL, NULL) == SQLITE_OK ? WR_OK
-                                                                : wr_sqlite_fail_(err, db, "set up the database");
+                                                                : wr_state_fail_(err, db, "set up the database");
 }
 
 /* *ret_version 0 for an empty file. */

@@ -8,7 +8,7 @@
 #define WR_STATE_VERSION 1
 
 /* "state: cannot <what>: <SQLite's words>" with the code that fits the connection's last error. */
-wr_code wr_sqlite_fail_(wr_err *err, sqlite3 *db, const char *what);
+wr_code wr_state_fail_(wr_err *err, sqlite3 *db, const char *what);
 /* Nothing is written before the file is known to be ours or empty. */
 wr_code wr_state_migrate_(sqlite3 *db, wr_err *err);
 

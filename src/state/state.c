@@ -89,7 +89,7 @@ wr_code wr_state_open(const char *path, wr_state **ret_state, wr_err *err) {
     pthread_mutex_init(&s->lock, NULL);
     /* Our mutex stands in front of the connection, SQLite need not have one. */
     int rc = sqlite3_open_v2(path, &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, NULL);
-    wr_code code = rc == SQLITE_OK ? WR_OK : wr_sqlite_fail_(err, s->db, "open");
+    wr_code code = rc == SQLITE_OK ? WR_OK : wr_state_fail_(err, s->db, "open");
     if (code == WR_OK) {
         sqlite3_busy_timeout(s->db, BUSY_TIMEOUT_MS);
         code = wr_state_migrate_(s->db, err);
@@ -120,7 +120,7 @@ static void unlock_p(wr_state **s) { pthread_mutex_unlock(&(*s)->lock); }
 static wr_code stmt_get(wr_state *s, stmt_id id, sqlite3_stmt **ret_stmt, wr_err *err) {
     if (!s->stmt[id] &&
         sqlite3_prepare_v3(s->db, sql_of[id], -1, SQLITE_PREPARE_PERSISTENT, &s->stmt[id], NULL) != SQLITE_OK)
-        return wr_sqlite_fail_(err, s->db, "prepare");
+        return wr_state_fail_(err, s->db, "prepare");
     *ret_stmt = s->stmt[id];
     return WR_OK;
 }
@@ -136,7 +136,7 @@ static void done_p(sqlite3_stmt **st) {
 /* Steps a statement that gives no rows. */
 static wr_code run(wr_state *s, sqlite3_stmt *st, const char *what, wr_err *err) {
     int rc = sqlite3_step(st);
-    return rc == SQLITE_DONE || rc == SQLITE_ROW ? WR_OK : wr_sqlite_fail_(err, s->db, what);
+    return rc == SQLITE_DONE || rc == SQLITE_ROW ? WR_OK : wr_state_fail_(err, s->db, what);
 }
 
 static wr_code run_plain(wr_state *s, stmt_id id, wr_err *err) {
@@ -160,7 +160,7 @@ static wr_code end(wr_state *s, wr_code rc, wr_err *err) {
 
 static wr_code bind_text(wr_state *s, sqlite3_stmt *st, int at, const char *text, wr_err *err) {
     return sqlite3_bind_text(st, at, text, -1, SQLITE_STATIC) == SQLITE_OK ? WR_OK
-                                                                           : wr_sqlite_fail_(err, s->db, "bind");
+                                                                           : wr_state_fail_(err, s->db, "bind");
 }
 
 /* Offsets are unsigned, SQLite's integers are not. No real offset is that large; "up to UINT64_MAX" means all. */
@@ -206,7 +206,7 @@ wr_code wr_state_get(wr_state *s, const char *key, char **ret_value, wr_err *err
         value = text ? wr_strdup((const char *)text) : NULL;
         if (!value) return wr_nomem(err, "fact", (unsigned long long)sqlite3_column_bytes(st, 0) + 1);
     } else if (rc != SQLITE_DONE) {
-        return wr_sqlite_fail_(err, s->db, "get a fact");
+        return wr_state_fail_(err, s->db, "get a fact");
     }
     *ret_value = value;
     return WR_OK;
@@ -224,7 +224,7 @@ static wr_code schema_insert(wr_state *s, uint64_t offset, uint32_t seq, const w
     if (ddl->schema) sqlite3_bind_int64(add, 4, ddl->schema->version);
     sqlite3_bind_int(add, 5, ddl->kind);
     if (sqlite3_bind_blob64(add, 6, bytes.p, bytes.n, SQLITE_STATIC) != SQLITE_OK)
-        return wr_sqlite_fail_(err, s->db, "bind");
+        return wr_state_fail_(err, s->db, "bind");
     WR_TRY(run(s, add, "add a schema event", err));
     WR_TRY(stmt_get(s, ST_SCHEMA_USED, &used, err));
     sqlite3_bind_int64(used, 1, ddl->table);
@@ -281,7 +281,7 @@ static wr_code schema_collect(wr_state *s, uint64_t at_offset, wr_buf *events, w
     sqlite3_bind_int64(st, 1, sql_offset(at_offset));
     int rc;
     while ((rc = sqlite3_step(st)) == SQLITE_ROW) wr_buf_slice(events, column_bytes(st, 0));
-    if (rc != SQLITE_DONE) return wr_sqlite_fail_(err, s->db, "load the schema history");
+    if (rc != SQLITE_DONE) return wr_state_fail_(err, s->db, "load the schema history");
     return wr_buf_check(events, "schema history", err);
 }
 
@@ -309,7 +309,7 @@ wr_code wr_state_schema_version(wr_state *s, uint32_t table, uint32_t version, w
     if (rc == SQLITE_DONE)
         return wr_fail(err, WR_E_NOTFOUND, WR_RETRY_NO, "state: version %u of table %u is not in the schema history",
                        version, table);
-    if (rc != SQLITE_ROW) return wr_sqlite_fail_(err, s->db, "look up a schema");
+    if (rc != SQLITE_ROW) return wr_state_fail_(err, s->db, "look up a schema");
     WR_TRY(decode_event(column_bytes(st, 0), &d, err));
     if (!d.schema || d.schema->version != version)
         return wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "state: schema event of table %u does not hold version %u",
@@ -323,7 +323,7 @@ wr_code wr_state_schema_max_table(wr_state *s, uint32_t *ret_table, wr_err *err)
     AUTO_STMT *st = NULL;
     WR_TRY(stmt_get(s, ST_SCHEMA_MAX, &st, err));
     int rc = sqlite3_step(st);
-    if (rc != SQLITE_ROW && rc != SQLITE_DONE) return wr_sqlite_fail_(err, s->db, "look up the highest table id");
+    if (rc != SQLITE_ROW && rc != SQLITE_DONE) return wr_state_fail_(err, s->db, "look up the highest table id");
     sqlite3_int64 v = rc == SQLITE_ROW ? sqlite3_column_int64(st, 0) : -1;
     if (v < 0 || v > UINT32_MAX)
         return wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "state: highest table id is %lld", (long long)v);
@@ -372,7 +372,7 @@ static wr_code file_collect(wr_state *s, wr_buf *files, wr_err *err) {
         wr_buf_put(files, path, strlen((const char *)path) + 1); /* with its NUL */
         wr_buf_u64(files, (uint64_t)sqlite3_column_int64(st, 1));
     }
-    if (rc != SQLITE_DONE) return wr_sqlite_fail_(err, s->db, "read the file journal");
+    if (rc != SQLITE_DONE) return wr_state_fail_(err, s->db, "read the file journal");
     return wr_buf_check(files, "file journal", err);
 }
 

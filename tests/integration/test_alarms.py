@@ -16,6 +16,7 @@ from harness.compare import assert_equal
 from harness.receivers import Smtp, Webhook, until
 from services import ROOT
 
+pytestmark = pytest.mark.one_server      # alarms are Weir's own, whichever server stands behind it
 # No alarm of the machine's own: what little it has free is not what is tested
 QUIET = {"disk": {"warning": "1KB", "critical": "1B"}, "recovery": "1s"}
 LOW = {"warning": "1000TB", "critical": "1B"}

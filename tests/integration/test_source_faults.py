@@ -447,7 +447,7 @@ def small_disk(tmp_path):
 def fill(folder):
     """to the last byte; -> the file that does it"""
     filler = folder / "filler"
-    with open(filler, "wb", buffering=0) as f:
+    with open(filler, "ab", buffering=0) as f:
         for size in (1 << 20, 4096, 1):
             with contextlib.suppress(OSError):
                 while True:
@@ -481,6 +481,30 @@ def test_disk_full_within_a_commit(own_server, make_weir, small_disk):
     w.stop()
     assert_equal(s, lake, "d", writer.TABLES)
     w.run("compare")
+
+
+@pytest.mark.local_lake("the warehouse is a folder here")
+def test_a_start_on_a_full_disk_says_where_room_is_needed(own_server, make_weir, small_disk):
+    s = own_server()
+    s.sql("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY, v INT)", "INSERT INTO d.t VALUES (1, 1)")
+    w = make_weir(s, [r"d\..*"])
+    disk = small_disk("disk", 64)
+    w.home = disk / "home"
+    w.config["home"] = str(w.home)
+    w.config["lake"]["warehouse"] = str(disk / "warehouse")
+    w.write()
+    w.start()
+    w.wait()
+    s.sql("INSERT INTO d.t VALUES (2, 2)")
+    w.kill()
+    for shared in w.home.glob("*.db-shm"):      # SQLite makes them anew at each start, mostly in the room of those before
+        shared.unlink()
+    filler = fill(disk)
+    w.start()
+    assert w.ended().says("no space left", f"make room on the file system that holds {disk}").status == 1
+    filler.unlink()
+    w.catch_up()
+    assert_equal(s, Lake(w.home), "d", ["t"])
 
 
 @pytest.mark.local_lake("the warehouse is a folder here")

@@ -8,6 +8,7 @@
 #include "weir/base/clock.h"
 #include "weir/base/fault.h"
 #include "weir/base/mem.h"
+#include "weir/sqlite.h"
 
 #define BUSY_MS 10000
 
@@ -27,14 +28,11 @@ static const char ddl[] =
 
 /* ------------------------------------------------------------------ SQLite */
 static wr_code sql_fail(wr_ice_catalog *c, int rc, const char *what, wr_err *err) {
-    int primary = rc & 0xff;
-    wr_code code = primary == SQLITE_BUSY || primary == SQLITE_LOCKED      ? WR_E_BUSY
-                   : primary == SQLITE_FULL                                ? WR_E_NOSPC
-                   : primary == SQLITE_NOMEM                               ? WR_E_NOMEM
-                   : primary == SQLITE_CORRUPT || primary == SQLITE_NOTADB ? WR_E_CORRUPT
-                                                                           : WR_E_IO;
-    return wr_fail(err, code, code == WR_E_CORRUPT ? WR_RETRY_NO : WR_RETRY_SOON, "catalog %s: %s: %s (SQLite %d)",
-                   c->path, what, c->db ? sqlite3_errmsg(c->db) : sqlite3_errstr(rc), rc);
+    char text[160];
+    snprintf(text, sizeof text, "catalog %.120s: %s", c->path, what);
+    wr_code code = wr_sqlite_fail(err, c->db, rc, text);
+    if (code == WR_E_IO) err->retry = WR_RETRY_SOON; /* others have it open too */
+    return code;
 }
 
 static wr_code exec(wr_ice_catalog *c, const char *sql, const char *what, wr_err *err) {
