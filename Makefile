@@ -1,6 +1,6 @@
 # Entry points. The build itself is CMake's; see CMakePresets.json for the presets.
 .DEFAULT_GOAL := all
-.PHONY: all build test lint demo bench bench-peers bench-ingest bench-tables bench-compare fuzz asan clean help
+.PHONY: all build test lint demo bench bench-peers bench-ingest bench-tables bench-compare fuzz asan tsan clean help
 
 all: build
 
@@ -29,10 +29,10 @@ fuzz:  ## each fuzz target for FUZZ_SECONDS (30)
 	@tools/fuzz.sh
 
 asan:  ## unit tests under address and undefined-behaviour sanitizers
-	@tools/setup.sh build
-	@cmake --preset asan >/dev/null
-	@cmake --build build-asan
-	@ctest --test-dir build-asan --output-on-failure
+	@tools/sanitize.sh asan
+
+tsan:  ## unit tests under the thread sanitizer
+	@tools/sanitize.sh tsan
 
 lint:  ## cppcheck, clang-tidy and gcc's analyzer; fails when one has a finding (minutes)
 	@tools/lint.sh

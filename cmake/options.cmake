@@ -5,7 +5,7 @@ set(WEIR_SANITIZE "" CACHE STRING "comma list for -fsanitize, e.g. address,undef
 add_compile_options(-Wall -Wextra -Wshadow -Wpointer-arith -Wstrict-prototypes -Wmissing-prototypes
   -Wno-unused-parameter -Wno-missing-field-initializers -fno-strict-aliasing -fstack-protector-strong)
 add_compile_definitions(_GNU_SOURCE WEIR_VERSION="${PROJECT_VERSION}")
-# tests/integration/test_hardening.py looks whether they are in the binary.
+# test_the_binary_is_hardened in tests/integration/test_secrets.py looks whether they are in the binary.
 if(CMAKE_BUILD_TYPE STREQUAL "Release")
   include(CheckCCompilerFlag)
   check_c_compiler_flag(-fstack-clash-protection HAS_STACK_CLASH)

@@ -126,7 +126,7 @@ void wr_member_reset_load(member *m) {
 }
 
 /* ------------------------------------------------------------------ workers */
-typedef struct job { member *m; int range; /* -1 = plan the member first */ } job;
+typedef struct job { member *m; int range; /* -1 = plan the member first, and take one of its ranges */ } job;
 
 typedef struct crew {
     wr_pipeline *p;
@@ -248,6 +248,7 @@ static wr_code read_range(crew *c, wr_snap *sn, reading *r, range *g, wr_err *er
     wr_pipeline *p = c->p;
     WR_AUTO char *after = g->after ? wr_strdup(g->after) : NULL;
     uint64_t chunk = CHUNK_ROWS_MIN;
+    if (g->done) return WR_OK; /* the commit behind its last row has failed, and another one will hold it */
     r->sealed_us = wr_mono_us();
     for (;;) {
         WR_TRY(wr_source_wait_until_calm(c->p->source, gave_up, c, err));
@@ -312,8 +313,19 @@ static wr_code read_exact(crew *c, wr_snap *sn, reading *r, wr_err *err) {
     return rc;
 }
 
-static wr_code do_job(crew *c, job j, wr_err *err) {
-    member *m = j.m;
+/* The member's open ranges: one becomes this job's, the others are jobs of their own. From then on it is only about its range, also when it is tried again. */
+static wr_code share_out(crew *c, job *j, wr_err *err) {
+    member *m = j->m;
+    for (int i = m->nranges - 1; i >= 0; i--) {
+        if (m->ranges[i].done) continue;
+        if (j->range >= 0 && !push_job(c, *j)) return wr_nomem(err, "job", sizeof *j);
+        j->range = i;
+    }
+    return WR_OK;
+}
+
+static wr_code do_job(crew *c, job *j, wr_err *err) {
+    member *m = j->m;
     wr_snap *sn;
     WR_TRY(wr_snap_open(c->p->source, m->def, &sn, err));
     reading r = {.c = c, .m = m};
@@ -322,17 +334,9 @@ static wr_code do_job(crew *c, job j, wr_err *err) {
     bool exact = wr_table_schema(m->target->table)->nkey == 0;
     if (rc == WR_OK && exact) rc = read_exact(c, sn, &r, err);
     else if (rc == WR_OK) {
-        if (j.range < 0 && !m->nranges) rc = plan(c, m, sn, err);
-        if (rc == WR_OK && j.range < 0) { /* this worker takes the first open range, others the rest */
-            int mine = -1;
-            for (int i = m->nranges - 1; i >= 0; i--)
-                if (!m->ranges[i].done) {
-                    if (mine >= 0 && !push_job(c, (job){m, mine})) rc = wr_nomem(err, "job", sizeof j);
-                    mine = i;
-                }
-            j.range = mine;
-        }
-        if (rc == WR_OK && j.range >= 0) rc = read_range(c, sn, &r, &m->ranges[j.range], err);
+        if (j->range < 0 && !m->nranges) rc = plan(c, m, sn, err);
+        if (rc == WR_OK && j->range < 0) rc = share_out(c, j, err);
+        if (rc == WR_OK && j->range >= 0) rc = read_range(c, sn, &r, &m->ranges[j->range], err);
     }
     wr_load_writer_free(r.w);
     wr_shaper_clear(&r.shaper);
@@ -374,7 +378,7 @@ static void *worker(void *arg) {
         for (int attempt = 0; !is_mismatched(c, j.m->target); attempt++) {
             wr_err err = WR_ERR_INIT;
             int64_t began = wr_mono_us();
-            wr_code rc = do_job(c, j, &err);
+            wr_code rc = do_job(c, &j, &err);
             __atomic_add_fetch(&j.m->load_us, wr_mono_us() - began, __ATOMIC_RELAXED);
             if (rc == WR_OK || err.code == WR_E_CANCELLED) break;
             if (retries(c, j.m, &err, attempt)) continue;

@@ -441,8 +441,11 @@ static wr_code move(wr_pipeline *p, wr_err *err) {
         if (rc == WR_OK || err->retry == WR_RETRY_NO || !back_off(p, attempt)) break;
     }
     wr_pos_clear(&p->join_at);
-    p->moving = p->patterns_checked = p->capture_ended = p->reconnecting = p->verified = false;
-    p->join_offset = 0, p->ddl_seq = 0;
+    p->patterns_checked = false, p->ddl_seq = 0;
+    pthread_mutex_lock(&p->lock_mu);
+    p->moving = p->capture_ended = p->reconnecting = p->verified = false;
+    p->join_offset = 0;
+    pthread_mutex_unlock(&p->lock_mu);
     if (p->asked) p->stop = true; /* asked in between */
     return err->code;
 }

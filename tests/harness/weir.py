@@ -1,5 +1,6 @@
 """Weir as a user runs it: a weir.yaml and the binary."""
 import copy
+import functools
 import json
 import os
 import re
@@ -15,6 +16,13 @@ from . import backend
 BINARY = Path(os.environ.get("WEIR_BINARY", ROOT / "build" / "weir"))
 PASSWORD_ENV = "WEIR_TEST_PASSWORD"
 RUN_SECONDS = 600 if backend.MODE == "faulty" else 180
+
+
+@functools.cache
+def sanitized():
+    """whether BINARY was built with a sanitizer: it takes memory and time of its own, and signals"""
+    built = BINARY.read_bytes()
+    return b"__asan_init" in built or b"__tsan_init" in built
 
 
 class Result:

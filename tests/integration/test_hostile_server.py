@@ -9,10 +9,10 @@ import time
 import pytest
 from harness.compare import assert_equal
 from harness.lake import Lake
+from harness.weir import BINARY, sanitized
 from services.hostile_mysql import EOF, OK, HostileServer, column, err, event, lenenc, resealed, text
 
 RSS_MAX_MB = 512
-SANITIZED = "asan" in os.environ.get("WEIR_BINARY", "")      # whose memory is another matter
 SEED = int(os.environ["WEIR_SEED"])
 ONE = pytest.mark.one_server      # what comes is the hostile server's own, whichever stands behind it
 SMALL = {"source": {"max_packet": "64MiB"}, "lake": {"commit": {"every": "1s"}}}
@@ -55,7 +55,7 @@ def run(weir, command, *args, seconds=90, patience=None):
     """-> Ended; asserts that it ended by itself (or was ended after so many seconds), died of no signal, and stayed small"""
     begin, rss_mb, told = time.monotonic(), 0, False
     with open(weir.dir / "out", "w+b") as out:
-        p = subprocess.Popen([*weir_binary(), command, "-c", weir.file, *args], stdout=out, stderr=out, stdin=subprocess.DEVNULL, env=weir.env)
+        p = subprocess.Popen([BINARY, command, "-c", weir.file, *args], stdout=out, stderr=out, stdin=subprocess.DEVNULL, env=weir.env)
         while True:
             rss_mb = max(rss_mb, peak_mb(p.pid))
             pid, status = os.waitpid(p.pid, os.WNOHANG)
@@ -76,7 +76,7 @@ def run(weir, command, *args, seconds=90, patience=None):
         said = out.read().decode(errors="replace")
     e = Ended(p.returncode, said, rss_mb, time.monotonic() - begin)
     assert (e.status >= 0 or (told and e.status == -signal.SIGKILL)) and "Sanitizer" not in said, f"weir {command} died ({e.status}):\n{said[-4000:]}"
-    if not SANITIZED:
+    if not sanitized():
         assert e.rss_mb < RSS_MAX_MB, f"weir {command} took {e.rss_mb:.0f} MB"
     return e
 
@@ -88,11 +88,6 @@ def peak_mb(pid):
             return int(re.search(r"VmHWM:\s+(\d+)", f.read()).group(1)) / 1024
     except (OSError, AttributeError):
         return 0
-
-
-def weir_binary():
-    from harness.weir import BINARY
-    return [BINARY]
 
 
 def sync(weir, **kw):

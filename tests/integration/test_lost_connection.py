@@ -1,13 +1,19 @@
-"""What the source knows of tables is put back when the stream has to begin again."""
+"""Connections that are lost: what the source knows of tables is put back when the stream has to begin again, and a load has each row once."""
 import sqlite3
 import time
 
+import pymysql
+from harness import wait_until
 
-def cut(server):
-    with server.connect(autocommit=True) as con, con.cursor() as cur:
-        cur.execute("SELECT id FROM information_schema.PROCESSLIST WHERE command LIKE 'Binlog Dump%'")
+
+def cut(server, which="command LIKE 'Binlog Dump%'"):
+    with server.connect() as con, con.cursor() as cur:
+        cur.execute(f"SELECT id FROM information_schema.PROCESSLIST WHERE id <> CONNECTION_ID() AND {which}")
         for (id,) in cur.fetchall():
-            cur.execute(f"KILL {id}")
+            try:
+                cur.execute(f"KILL {id}")
+            except pymysql.err.OperationalError as e:
+                assert e.args[0] == 1094, e     # gone by itself
 
 
 def test_tables_come_and_go_while_connections_are_lost(server, db, weir, same):
@@ -27,3 +33,27 @@ def test_tables_come_and_go_while_connections_are_lost(server, db, weir, same):
     weir.stop()
     born = sqlite3.connect(f"file:{weir.home}/state.db?mode=ro", uri=True).execute("SELECT table_id, COUNT(*) FROM schema_event WHERE kind = 1 GROUP BY table_id").fetchall()
     assert len(born) == 7 and all(n == 1 for _, n in born), "a table id was used twice"
+
+
+def test_readers_of_a_load_are_lost(server, db, weir, same):
+    """two of one table, each with a range of its own: whoever tries again reads its own range and no other"""
+    server.sql("CREATE TABLE t (id INT PRIMARY KEY, v INT)", "CREATE TABLE digit (d INT PRIMARY KEY)", f"INSERT INTO digit VALUES {','.join(f'({i})' for i in range(10))}",
+               "INSERT INTO t SELECT a.d + 10*b.d + 100*c.d + 1000*e.d + 10000*f.d + 100000*g.d, g.d FROM digit a, digit b, digit c, digit e, digit f, digit g WHERE g.d < 2", "ANALYZE TABLE t", db=db)
+    weir.config["snapshot"] = {"parallel": 2, "rows_per_second": 30000}
+    weir.config["lake"]["commit"]["every"] = "300ms"
+    weir.write()
+    weir.start()
+    for read in (30000, 90000):
+        wait_until(lambda: (weir.home / "status.json").exists() and weir.status()["load"]["rows"] > read, what="a part of the load")
+        cut(server, "user = 'weir' AND command NOT LIKE 'Binlog Dump%'")
+    weir.wait()
+    same("t", "digit")
+    weir.stop()
+    assert weir.log_text().count("trying again") >= 2, weir.log_text()
+
+
+def test_a_commit_behind_the_last_row_of_a_load_fails(server, db, weir, same, monkeypatch):
+    server.sql("CREATE TABLE t (id INT PRIMARY KEY, v INT)", "INSERT INTO t VALUES (1, 1), (2, 2), (3, 3)", db=db)
+    monkeypatch.setenv("WEIR_FAULT", "load.after_seal:1:fail")
+    weir.catch_up().says("trying again")
+    same("t")

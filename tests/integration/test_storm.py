@@ -76,7 +76,7 @@ class Storm:
             return
         r = self.weir.ended()
         self.say("ended by itself:", r.out[-400:])
-        may = "no server can be used|connecting at|Lost connection to server" + ("|make room on the file system" if "disk" in self.kinds() else "")
+        may = "no server can be used|connecting at|Lost connection to server|TLS/SSL error: unexpected eof" + ("|make room on the file system" if "disk" in self.kinds() else "")
         assert re.search(may, r.out), f"sync ended by itself:\n{r!r}"
         self.ended += 1
         time.sleep(1)
@@ -114,6 +114,8 @@ class Storm:
 
     def stop(self):
         self.undo_due(everything=True)
+        if self.weir.at_work(60) is None:       # before it is, the signal ends it at once: nothing has begun
+            return self.look_after()
         self.weir.stop()
         self.start()
 

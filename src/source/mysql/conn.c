@@ -165,27 +165,31 @@ static wr_code fail_with(wr_err *err, unsigned no, const char *state, const char
 
 /* A packet above max_packet_size: libmariadb notices, and then says "lost connection", which would be worth another try. */
 static _Thread_local const MYSQL *too_large;
-static void (*say_error)(MYSQL *m, unsigned no, const char *state, const char *fmt, ...);
+static void (*say_error)(MYSQL *m, unsigned no, const char *state, const char *fmt, ...); /* atomic; libmariadb's own, the same for every connection */
 
+/* The library's own text for this error, a format of what it passes. */
+static const char *usual_text(unsigned no) {
+    const char *const *texts = NULL;
+    bool known = no > CR_MIN_ERROR && no <= CR_MYSQL_LAST_ERROR && mariadb_get_infov(NULL, MARIADB_CLIENT_ERRORS, (void *)&texts) == 0 && texts;
+    return known ? texts[no - CR_MIN_ERROR] : "the client library has no text for it";
+}
+
+/* fmt NULL: the usual text, of which the values come all the same. Only here can they be put in: they cannot be passed on. */
 static void on_error(MYSQL *m, unsigned no, const char *state, const char *fmt, ...) {
     char text[512];
     va_list ap;
     if (no == CR_NET_PACKET_TOO_LARGE) too_large = m;
-    if (!fmt) {
-        say_error(m, no, state, NULL);
-        return;
-    }
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
+    vsnprintf(text, sizeof text, fmt ? fmt : usual_text(no), ap);
     va_end(ap);
-    say_error(m, no, state, "%s", text);
+    __atomic_load_n(&say_error, __ATOMIC_RELAXED)(m, no, state, "%s", text);
 }
 
 static void watch_errors(MYSQL *m) {
     MARIADB_PVIO *pvio = m->net.pvio;
     if (too_large == m) too_large = NULL; /* another one at the same address */
     if (!pvio || !pvio->set_error || pvio->set_error == on_error) return;
-    __atomic_store_n(&say_error, pvio->set_error, __ATOMIC_RELAXED); /* the same function for every connection */
+    __atomic_store_n(&say_error, pvio->set_error, __ATOMIC_RELAXED);
     pvio->set_error = on_error;
 }
 
@@ -357,7 +361,7 @@ wr_code wr_my_connect(const wr_my_conn_options *o, MYSQL **ret_mysql, wr_err *er
         mysql_close(m);
         return rc;
     }
-    if ((rc = set_session(m, err)) != WR_OK) {
+    if (set_session(m, err) != WR_OK) {
         wr_my_disconnect(m);
         return wr_err_in(err, "setting up the session");
     }

@@ -8,7 +8,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 #include <cmocka.h>
+#include <errmsg.h>
 #include "mysql/conn.h"
+#include <ma_pvio.h>
 
 static wr_my_conn_options options(int port) {
     return (wr_my_conn_options){
@@ -58,10 +60,10 @@ static void a_missing_ca_file_is_found_before_connecting(void **state) {
     assert_non_null(strstr(err.msg, "/nonexistent/ca.pem"));
 }
 
-/* A server that greets, and refuses the log-in with what it likes. */
+/* A server that greets, and refuses the log-in with what it likes, or says yes to everything. */
 typedef struct fake {
     int fd;
-    const char *refusal; /* error packet behind 0xff: number (2, little-endian), #state, text */
+    const char *refusal; /* NULL: yes; error packet behind 0xff: number (2, little-endian), #state, text */
     size_t refusal_n;
 } fake;
 
@@ -84,6 +86,12 @@ static void *fake_server(void *arg) {
     char in[1024];
     if (write(c, head, 4) != 4 || write(c, greeting, sizeof greeting) != sizeof greeting || read(c, in, sizeof in) <= 0)
         return close(c), NULL;
+    if (!f->refusal) { /* all is well, whatever it is asked */
+        do in[3] = (char)(in[3] + 1);
+        while (write(c, (char[]){7, 0, 0, in[3], 0, 0, 0, 2, 0, 0, 0}, 11) == 11 && read(c, in, sizeof in) > 0);
+        close(c);
+        return NULL;
+    }
     unsigned char h2[4] = {(unsigned char)(f->refusal_n + 1), 0, 0, 2};
     if (write(c, h2, 4) != 4 || write(c, "\xff", 1) != 1 || write(c, f->refusal, f->refusal_n) != (ssize_t)f->refusal_n)
         return close(c), NULL;
@@ -113,6 +121,27 @@ static void the_password_is_in_no_message(void **state) {
     assert_non_null(strstr(err.cure, "password"));
 }
 
+/* The library reports some errors by a number alone and the values for its own text. */
+static void an_error_without_a_text_is_told_with_its_values(void **state) {
+    int port;
+    fake f = {.fd = listener(&port)};
+    pthread_t th;
+    assert_int_equal(pthread_create(&th, NULL, fake_server, &f), 0);
+    wr_my_conn_options o = options(port);
+    o.tls = WR_TLS_DISABLED;
+    wr_err err = WR_ERR_INIT;
+    MYSQL *m = NULL;
+    assert_int_equal(wr_my_connect(&o, &m, &err), WR_OK);
+    m->net.pvio->set_error(m, CR_SERVER_LOST_EXTENDED, "HY000", NULL, "reading the weather", 42);
+    assert_non_null(strstr(mysql_error(m), "reading the weather"));
+    assert_non_null(strstr(mysql_error(m), "42"));
+    m->net.pvio->set_error(m, 5999, "HY000", NULL, "reading the weather", 42);
+    assert_int_equal(mysql_errno(m), 5999);
+    wr_my_disconnect(m);
+    pthread_join(th, NULL);
+    close(f.fd);
+}
+
 static void names_and_texts_are_quoted(void **state) {
     wr_buf b = WR_BUF_INIT;
     wr_my_quote_name(&b, "a`b");
@@ -127,6 +156,7 @@ int main(void) {
         cmocka_unit_test(an_unknown_host_is_named),
         cmocka_unit_test(a_missing_ca_file_is_found_before_connecting),
         cmocka_unit_test(the_password_is_in_no_message),
+        cmocka_unit_test(an_error_without_a_text_is_told_with_its_values),
         cmocka_unit_test(names_and_texts_are_quoted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
