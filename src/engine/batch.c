@@ -2,6 +2,7 @@
 #include "batch.h"
 
 #include <string.h>
+#include "weir/base/large.h"
 #include "weir/base/mem.h"
 
 #define FIRST_ROWS 8
@@ -93,7 +94,7 @@ static size_t chunk_header_bytes(const wr_batch *b) {
 static void chunk_seal(wr_batch *b, wr_chunk *c) {
     for (int i = 0; i < b->schema->ncols; i++) {
         wr_vec *v = &c->vecs[i];
-        if (!v->offs || !v->heap) continue;
+        if (!v->offs || !v->heap || v->lent) continue;
         uint32_t used = v->offs[c->rows];
         if (v->heap_cap - used < v->heap_cap / 8) continue;
         uint8_t *heap = wr_realloc(v->heap, used ? used : 1);
@@ -126,7 +127,8 @@ static wr_code chunk_add(wr_batch *b, wr_chunk **ret_chunk, wr_err *err) {
 }
 
 static void chunk_free(const wr_batch *b, wr_chunk *c) {
-    for (int i = 0; i < b->schema->ncols; i++) wr_free(c->vecs[i].heap);
+    for (int i = 0; i < b->schema->ncols; i++)
+        if (!c->vecs[i].lent) wr_free(c->vecs[i].heap);
     wr_free(c->block);
     wr_free(c);
 }
@@ -182,6 +184,19 @@ static wr_code heap_put(wr_batch *b, wr_chunk *c, int col, uint32_t row, const u
     return WR_OK;
 }
 
+/* Of the only row of a chunk. */
+static void heap_borrow(wr_chunk *c, int col, const uint8_t *p, uint32_t n) {
+    wr_vec *v = &c->vecs[col];
+    v->heap = (uint8_t *)(uintptr_t)p, v->lent = true;
+    v->offs[1] = n;
+    c->full = true;
+}
+
+static void heaps_give_back(const wr_batch *b, wr_chunk *c) {
+    for (int i = 0; i < b->schema->ncols; i++)
+        if (c->vecs[i].lent) c->vecs[i].heap = NULL, c->vecs[i].lent = false;
+}
+
 static __int128 pow10_of(unsigned n) {
     static const int64_t small[19] = {1,
                                       10,
@@ -220,7 +235,7 @@ static wr_code decimal_put(const wr_column *col, uint8_t width, uint8_t *dst, co
 
 /* Puts the row into slot `at`, which counts only once chunk->rows is raised: a failure half way leaves nothing behind
  * but null bits, which the caller puts back. */
-static wr_code slot_fill(wr_batch *b, wr_chunk *c, uint32_t at, wr_slice row, wr_err *err) {
+static wr_code slot_fill(wr_batch *b, wr_chunk *c, uint32_t at, wr_slice row, bool loan, wr_err *err) {
     const wr_schema *s = b->schema;
     int ncols = s->ncols;
     size_t nb = ((size_t)ncols + 7) / 8;
@@ -249,7 +264,8 @@ static wr_code slot_fill(wr_batch *b, wr_chunk *c, uint32_t at, wr_slice row, wr
                 return wr_fail(err, WR_E_LIMIT, WR_RETRY_NO, "column %s: value of %u bytes is above the limit of %u",
                                s->cols[i].name, n, WR_VALUE_BYTES_MAX);
             if (s->cols[i].type.kind == WR_FLOATS && n % 4) return bad_row(b, i, row.n, err);
-            WR_TRY(heap_put(b, c, i, at, p + 4, n, err));
+            if (loan && n >= WR_LARGE_BYTES) heap_borrow(c, i, p + 4, n);
+            else WR_TRY(heap_put(b, c, i, at, p + 4, n, err));
             p += 4 + (size_t)n;
             continue;
         }
@@ -278,9 +294,9 @@ static wr_code slot_fill(wr_batch *b, wr_chunk *c, uint32_t at, wr_slice row, wr
     return p == end ? WR_OK : bad_row(b, ncols, row.n, err);
 }
 
-wr_code wr_batch_append(wr_batch *b, wr_slice row, wr_err *err) {
+static wr_code append(wr_batch *b, wr_slice row, bool loan, wr_err *err) {
     wr_chunk *c = b->nchunks ? b->chunks[b->nchunks - 1] : NULL;
-    if (!c || c->full || c->rows == WR_CHUNK_ROWS) {
+    if (!c || c->full || c->rows == WR_CHUNK_ROWS || (loan && c->rows)) {
         if (b->rows == UINT32_MAX - 1)
             return wr_fail(err, WR_E_LIMIT, WR_RETRY_NO, "a batch holds at most %u rows", b->rows);
         if (c) chunk_seal(b, c);
@@ -289,15 +305,19 @@ wr_code wr_batch_append(wr_batch *b, wr_slice row, wr_err *err) {
         WR_TRY(chunk_resize(b, c, c->cap * 2, err));
     }
     uint32_t at = c->rows;
-    wr_code rc = slot_fill(b, c, at, row, err);
+    wr_code rc = slot_fill(b, c, at, row, loan, err);
     if (rc != WR_OK) {
         for (int i = 0; i < b->schema->ncols; i++) c->vecs[i].valid[at >> 6] |= UINT64_C(1) << (at & 63);
+        if (loan) heaps_give_back(b, c);
         return rc;
     }
     c->rows++;
     b->rows++;
     return WR_OK;
 }
+
+wr_code wr_batch_append(wr_batch *b, wr_slice row, wr_err *err) { return append(b, row, false, err); }
+wr_code wr_batch_append_loan(wr_batch *b, wr_slice row, wr_err *err) { return append(b, row, row.n >= WR_LARGE_BYTES, err); }
 
 /* ------------------------------------------------------------------ rows of another batch */
 typedef struct place {

@@ -26,6 +26,7 @@ typedef struct wr_vec {
     uint8_t *heap;
     uint32_t heap_cap;
     bool has_null;
+    bool lent;       /* the heap is one value of a row of somebody else's */
 } wr_vec;
 
 typedef struct wr_chunk {

@@ -10,6 +10,8 @@
 #include <errno.h>
 #include <unistd.h>
 #include "duck.h"
+#include "parquet_long.h"
+#include "weir/base/large.h"
 #include "weir/base/mem.h"
 
 typedef struct source {
@@ -18,6 +20,8 @@ typedef struct source {
     int vec;           /* its vector in a chunk */
     uint32_t constant; /* else: its bytes in `constants`, none = null */
     uint32_t constant_n;
+    const wr_inherit *inherit; /* NULL: nulls are nulls */
+    wr_long *far;      /* read by ourselves, NULL: by DuckDB */
     /* of the chunk under way */
     const uint8_t *data, *child;
     const uint64_t *valid, *child_valid;
@@ -29,10 +33,15 @@ typedef struct reader {
     int ncols;
     source *cols;
     wr_buf constants;
+    wr_buf row;
+    bool large; /* it is, and comes alone */
 } reader;
 
 static void reader_close(reader *r) {
     wr_duck_use_close(&r->use);
+    for (int i = 0; r->cols && i < r->ncols; i++) wr_long_free(r->cols[i].far);
+    wr_buf_free(&r->row);
+    wr_large_let_go(&r->large);
     wr_free(r->cols);
     wr_buf_free(&r->constants);
 }
@@ -156,6 +165,25 @@ static wr_code node_fits(const reader *r, const wr_column *c, const node *x, siz
     return WR_OK;
 }
 
+static bool of_duck(const source *s) { return s->there && !s->far; }
+
+/* What DuckDB would need too much memory for. */
+static wr_code long_open(reader *r, wr_err *err) {
+    WR_AUTO int32_t *ids = wr_malloc(((size_t)r->ncols + 1) * sizeof *ids);
+    WR_AUTO int *at = wr_malloc(((size_t)r->ncols + 1) * sizeof *at);
+    WR_AUTO wr_long **far = wr_calloc((size_t)r->ncols + 1, sizeof *far);
+    int n = 0;
+    if (!ids || !at || !far) return wr_nomem(err, "Parquet reader", (size_t)r->ncols * 16);
+    for (int i = 0; i < r->ncols; i++) {
+        const source *s = &r->cols[i];
+        if (s->there && (s->col->type.kind == WR_STRING || s->col->type.kind == WR_BINARY)) ids[n] = s->col->id, at[n++] = i;
+    }
+    if (!n) return WR_OK;
+    WR_TRY(wr_long_open(r->path, ids, n, far, err));
+    for (int i = 0; i < n; i++) r->cols[at[i]].far = far[i];
+    return WR_OK;
+}
+
 /* Says for each column whether the file has it, and refuses what cannot be read as it. */
 static wr_code file_match(reader *r, wr_err *err) {
     WR_AUTO_BUF wr_buf nodes = WR_BUF_INIT;
@@ -176,8 +204,9 @@ static wr_code file_match(reader *r, wr_err *err) {
     /* without ids every column would count as missing, and the rows would come out null */
     if (!any_id)
         return wr_fail(err, WR_E_DECODE, WR_RETRY_NO, "the file has no field ids, so its columns cannot be told");
+    WR_TRY(long_open(r, err));
     for (int i = 0; i < r->ncols; i++)
-        if (r->cols[i].there) r->cols[i].vec = vec++;
+        if (of_duck(&r->cols[i])) r->cols[i].vec = vec++;
     return WR_OK;
 }
 
@@ -202,11 +231,11 @@ static void read_sql(const reader *r, wr_buf *sql) {
     int n = 0;
     wr_buf_printf(sql, "SELECT ");
     for (int i = 0; i < r->ncols; i++)
-        if (r->cols[i].there) wr_buf_printf(sql, "c%d, ", i);
+        if (of_duck(&r->cols[i])) wr_buf_printf(sql, "c%d, ", i);
     wr_buf_printf(sql, "file_row_number::BIGINT FROM read_parquet(");
     wr_sql_path(sql, r->path);
     for (int i = 0; i < r->ncols; i++) {
-        if (!r->cols[i].there) continue;
+        if (!of_duck(&r->cols[i])) continue;
         wr_buf_printf(sql, "%s%d: {name: 'c%d', type: '", n++ ? ", " : ", schema = MAP {", r->cols[i].col->id, i);
         wr_sql_type(sql, r->cols[i].col->type);
         wr_buf_printf(sql, "', default_value: NULL}");
@@ -217,7 +246,7 @@ static void read_sql(const reader *r, wr_buf *sql) {
 static void chunk_begin(reader *r, duckdb_data_chunk chunk) {
     for (int i = 0; i < r->ncols; i++) {
         source *s = &r->cols[i];
-        if (!s->there) continue;
+        if (!of_duck(s)) continue;
         duckdb_vector v = duckdb_data_chunk_get_vector(chunk, (idx_t)s->vec);
         s->data = duckdb_vector_get_data(v);
         s->valid = duckdb_vector_get_validity(v);
@@ -257,20 +286,48 @@ static void put_decimal(const source *s, idx_t row, wr_buf *b) {
     wr_buf_put(b, &v, 16);
 }
 
-static wr_code row_put(const reader *r, idx_t row, wr_buf *b, wr_err *err) {
+/* Straight from the file into the row. */
+static wr_code put_long(reader *r, source *s, int i, size_t at, wr_err *err) {
+    bool null;
+    uint32_t n;
+    wr_code rc = wr_long_next(s->far, &null, &n, err);
+    if (rc == WR_OK && null) return wr_row_put_null(&r->row, at, i), WR_OK;
+    if (rc == WR_OK && n >= WR_LARGE_BYTES) wr_large_hold(&r->large);
+    if (rc == WR_OK) {
+        wr_buf_u32(&r->row, n);
+        uint8_t *to = wr_buf_room(&r->row, n + (size_t)1);
+        rc = to ? wr_long_take(s->far, to, err) : wr_nomem(err, "row", n);
+        r->row.n += rc == WR_OK ? n : 0;
+    }
+    return rc == WR_OK ? WR_OK : wr_err_in(err, "column %s", s->col->name);
+}
+
+static void put_null(const source *s, int i, size_t at, uint64_t pos, wr_buf *b) {
+    const wr_inherit *h = s->inherit;
+    int64_t v = h ? h->base + (h->by_row ? (int64_t)pos : 0) : 0;
+    if (h && h->base >= 0) wr_buf_put(b, &v, 8);
+    else wr_row_put_null(b, at, i);
+}
+
+static wr_code row_put(reader *r, idx_t row, uint64_t pos, wr_err *err) {
+    wr_buf *b = &r->row;
     wr_buf_clear(b);
     size_t at = wr_row_begin(b, r->ncols);
     for (int i = 0; i < r->ncols; i++) {
-        const source *s = &r->cols[i];
+        source *s = &r->cols[i];
         if (!s->there) {
             if (s->constant_n)
                 wr_buf_put(b, r->constants.p + s->constant, s->constant_n);
             else
-                wr_row_put_null(b, at, i);
+                put_null(s, i, at, pos, b);
+            continue;
+        }
+        if (s->far) {
+            WR_TRY(put_long(r, s, i, at, err));
             continue;
         }
         if (s->valid && !(s->valid[row / 64] >> (row % 64) & 1)) {
-            wr_row_put_null(b, at, i);
+            put_null(s, i, at, pos, b);
             continue;
         }
         switch ((wr_kind)s->col->type.kind) {
@@ -309,7 +366,7 @@ static wr_code row_put(const reader *r, idx_t row, wr_buf *b, wr_err *err) {
 
 static wr_code rows_read(reader *r, wr_code (*fn)(void *ctx, uint64_t pos, wr_slice row, wr_err *err), void *ctx,
                          wr_err *err) {
-    WR_AUTO_BUF wr_buf sql = WR_BUF_INIT, row = WR_BUF_INIT;
+    WR_AUTO_BUF wr_buf sql = WR_BUF_INIT;
     WR_CLEANUP(wr_duck_prepared_free) duckdb_prepared_statement stmt = NULL;
     WR_CLEANUP(wr_duck_result_free) duckdb_result res = {0};
     char text[1024];
@@ -326,8 +383,10 @@ static wr_code rows_read(reader *r, wr_code (*fn)(void *ctx, uint64_t pos, wr_sl
         const int64_t *pos =
             duckdb_vector_get_data(duckdb_data_chunk_get_vector(chunk, duckdb_data_chunk_get_column_count(chunk) - 1));
         for (idx_t i = 0; i < n; i++) {
-            WR_TRY(row_put(r, i, &row, err));
-            WR_TRY(fn(ctx, (uint64_t)pos[i], wr_buf_view(&row), err));
+            WR_TRY(row_put(r, i, (uint64_t)pos[i], err));
+            WR_TRY(fn(ctx, (uint64_t)pos[i], wr_buf_view(&r->row), err));
+            wr_buf_rest(&r->row);
+            wr_large_let_go(&r->large);
         }
     }
     const char *failed = duckdb_result_error(&res);
@@ -347,6 +406,7 @@ wr_code wr_parquet_read(wr_engine *e, const char *path, const wr_schema *schema,
     r.cols = wr_calloc(r.ncols ? (size_t)r.ncols : 1, sizeof *r.cols);
     if (!r.cols) return wr_nomem(err, "Parquet reader", sizeof *r.cols * (size_t)r.ncols);
     for (int i = 0; i < r.ncols; i++) r.cols[i].col = &schema->cols[some ? opts->columns[i] : i];
+    for (int i = 0; opts && i < opts->ninherit; i++) r.cols[opts->inherit[i].column].inherit = &opts->inherit[i];
     wr_code rc = wr_duck_use_open(e, &r.use, err);
     if (rc == WR_OK) rc = file_match(&r, err);
     if (rc == WR_OK) rc = constants_fill(&r, opts && opts->fill_initial, err);

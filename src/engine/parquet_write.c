@@ -22,6 +22,7 @@
 #define PAGE_BYTES (256u << 10)     /* of values; what a page grows to before it is closed */
 #define OUT_BYTES (256u << 10)      /* written to the file at a time */
 #define GROUP_ROWS UINT64_C(122880) /* default rows of a row group */
+#define LONG_BYTES (1u << 20)       /* a value from here on has a page of its own, which goes from the batch to the file block by block */
 #define BLOOM_ROWS UINT64_C(2048)   /* of a row group that gets Bloom filters: reading the column of a smaller one is as cheap */
 
 /* parquet.thrift */
@@ -121,6 +122,24 @@ static wr_code out_put(writer *w, wr_slice s, wr_err *err) {
 
 /* ------------------------------------------------------------------ pages */
 
+static wr_code page_header(writer *w, int type, uint32_t values, int encoding, size_t raw, size_t packed, uint32_t crc, wr_err *err) {
+    if (raw > INT32_MAX || packed > INT32_MAX)
+        return wr_fail(err, WR_E_LIMIT, WR_RETRY_NO, "a page of %zu bytes is above what Parquet allows", raw);
+    wr_buf_clear(&w->header);
+    wr_th h = {&w->header, 0};
+    wr_th_i32(&h, 1, type);
+    wr_th_i32(&h, 2, (int32_t)raw);
+    wr_th_i32(&h, 3, (int32_t)packed);
+    wr_th_i32(&h, 4, (int32_t)crc);
+    wr_th inner = wr_th_struct(&h, type == PAGE_DATA ? 5 : 7);
+    wr_th_i32(&inner, 1, (int32_t)values);
+    wr_th_i32(&inner, 2, encoding);
+    if (type == PAGE_DATA) wr_th_i32(&inner, 3, ENC_RLE), wr_th_i32(&inner, 4, ENC_RLE);
+    wr_th_end(&inner);
+    wr_th_end(&h);
+    return wr_buf_check(&w->header, "Parquet page header", err);
+}
+
 /* Compresses the body and writes header and page; `seg` gets their sizes. */
 static wr_code page_put(writer *w, segment *seg, int type, uint32_t values, int encoding, wr_slice body, wr_err *err) {
     size_t bound = ZSTD_compressBound(body.n);
@@ -129,22 +148,7 @@ static wr_code page_put(writer *w, segment *seg, int type, uint32_t values, int 
     if (!dst) return wr_nomem(err, "Parquet page", bound);
     size_t n = ZSTD_compress2(w->zstd, dst, bound, body.p, body.n);
     if (ZSTD_isError(n)) return wr_fail(err, WR_E_NOMEM, WR_RETRY_SOON, "zstd: %s", ZSTD_getErrorName(n));
-    if (body.n > INT32_MAX || n > INT32_MAX)
-        return wr_fail(err, WR_E_LIMIT, WR_RETRY_NO, "a page of %zu bytes is above what Parquet allows", body.n);
-
-    wr_buf_clear(&w->header);
-    wr_th h = {&w->header, 0};
-    wr_th_i32(&h, 1, type);
-    wr_th_i32(&h, 2, (int32_t)body.n);
-    wr_th_i32(&h, 3, (int32_t)n);
-    wr_th_i32(&h, 4, (int32_t)wr_crc32(0, dst, n));
-    wr_th inner = wr_th_struct(&h, type == PAGE_DATA ? 5 : 7);
-    wr_th_i32(&inner, 1, (int32_t)values);
-    wr_th_i32(&inner, 2, encoding);
-    if (type == PAGE_DATA) wr_th_i32(&inner, 3, ENC_RLE), wr_th_i32(&inner, 4, ENC_RLE);
-    wr_th_end(&inner);
-    wr_th_end(&h);
-    WR_TRY(wr_buf_check(&w->header, "Parquet page header", err));
+    WR_TRY(page_header(w, type, values, encoding, body.n, n, wr_crc32(0, dst, n), err));
     seg->raw_bytes += w->header.n + body.n;
     seg->bytes += w->header.n + n;
     WR_TRY(out_put(w, wr_buf_view(&w->header), err));
@@ -201,6 +205,92 @@ static wr_code page_end(writer *w, int col, segment *seg, int encoding, wr_err *
     return WR_OK;
 }
 
+/* ------------------------------------------------------------------ long values */
+static wr_code write_at(const writer *w, uint64_t at, const uint8_t *p, size_t n, wr_err *err) {
+    for (size_t done = 0; done < n;) {
+        ssize_t k = pwrite(w->fd, p + done, n - done, (off_t)(at + done));
+        if (k < 0 && errno == EINTR) continue;
+        if (k < 0) return file_fail(w, "write", errno, err);
+        done += (size_t)k;
+    }
+    return WR_OK;
+}
+
+/* Moves n bytes of the file to the front. */
+static wr_code move_back(writer *w, uint64_t from, uint64_t to, uint64_t n, wr_err *err) {
+    for (uint64_t done = 0; done < n && from != to;) {
+        size_t most = n - done < OUT_BYTES ? (size_t)(n - done) : OUT_BYTES;
+        ssize_t k = pread(w->fd, w->packed.p, most, (off_t)(from + done));
+        if (k < 0 && errno == EINTR) continue;
+        if (k <= 0) return file_fail(w, "read", k ? errno : EIO, err);
+        WR_TRY(write_at(w, to + done, w->packed.p, (size_t)k, err));
+        done += (size_t)k;
+    }
+    return WR_OK;
+}
+
+typedef struct packing { /* of a page, from `at` of the file on */
+    uint64_t at;
+    size_t n;
+    uint32_t crc;
+} packing;
+
+static wr_code pack(writer *w, packing *k, wr_slice s, ZSTD_EndDirective how, wr_err *err) {
+    ZSTD_inBuffer in = {s.p, s.n, 0};
+    for (size_t left = 1; left && (in.pos < in.size || how == ZSTD_e_end);) {
+        ZSTD_outBuffer out = {w->packed.p, OUT_BYTES, 0};
+        left = ZSTD_compressStream2(w->zstd, &out, &in, how);
+        if (ZSTD_isError(left)) return wr_fail(err, WR_E_NOMEM, WR_RETRY_SOON, "zstd: %s", ZSTD_getErrorName(left));
+        if (how == ZSTD_e_continue) left = 1;
+        k->crc = wr_crc32(k->crc, w->packed.p, out.pos);
+        WR_TRY(write_at(w, k->at + k->n, w->packed.p, out.pos, err));
+        k->n += out.pos;
+    }
+    return WR_OK;
+}
+
+/* A page of one value. Its header says how long it is when compressed, in as many bytes as that takes: the page is written behind the longest header, and moved if that was too long. */
+static wr_code long_put(writer *w, int col, segment *seg, wr_slice value, wr_err *err) {
+    WR_AUTO_BUF wr_buf head = WR_BUF_INIT; /* what is in front of the value: levels, length */
+    packing k = {0};
+    if (!w->required[col]) {
+        wr_buf_u32(&head, 0);
+        wr_hybrid_bits(&head, &(uint64_t){1}, 1, 1);
+        uint32_t levels = (uint32_t)head.n - 4;
+        if (!head.failed) memcpy(head.p, &levels, 4);
+    }
+    wr_buf_u32(&head, (uint32_t)value.n);
+    WR_TRY(wr_buf_check(&head, "Parquet levels", err));
+    wr_buf_clear(&w->packed);
+    if (!wr_buf_room(&w->packed, OUT_BYTES)) return wr_nomem(err, "Parquet page", OUT_BYTES);
+    size_t raw = head.n + value.n, longest;
+    WR_TRY(out_flush(w, err));
+    WR_TRY(page_header(w, PAGE_DATA, 1, ENC_PLAIN, raw, ZSTD_compressBound(raw), (uint32_t)INT32_MIN, err));
+    longest = w->header.n;
+    k.at = w->at + longest;
+    ZSTD_CCtx_reset(w->zstd, ZSTD_reset_session_only);
+    ZSTD_CCtx_setPledgedSrcSize(w->zstd, raw);
+    WR_TRY(pack(w, &k, wr_buf_view(&head), ZSTD_e_continue, err));
+    WR_TRY(pack(w, &k, value, ZSTD_e_end, err));
+    WR_TRY(page_header(w, PAGE_DATA, 1, ENC_PLAIN, raw, k.n, k.crc, err));
+    WR_TRY(move_back(w, k.at, w->at + w->header.n, k.n, err));
+    WR_TRY(write_at(w, w->at, w->header.p, w->header.n, err));
+    if (!seg->data_pages++) seg->data_at = w->at;
+    seg->values++;
+    seg->raw_bytes += w->header.n + raw, seg->bytes += w->header.n + k.n;
+    w->at += w->header.n + k.n;
+    if (ftruncate(w->fd, (off_t)w->at) || lseek(w->fd, (off_t)w->at, SEEK_SET) < 0) return file_fail(w, "write", errno, err);
+    return WR_OK;
+}
+
+/* Whether some value among the dense ones is long. */
+static bool has_long(const writer *w, const wr_dense *d) {
+    if (w->b->widths[w->from_col] || !d->n || d->vec->offs[d->all ? d->n : d->sel[d->n - 1] + 1u] < LONG_BYTES) return false;
+    for (uint32_t i = 0; i < d->n; i++)
+        if (wr_dense_bytes(d, i).n >= LONG_BYTES) return true;
+    return false;
+}
+
 /* ------------------------------------------------------------------ columns */
 
 /* Puts n bits behind the `at` that are there. src NULL = ones. */
@@ -248,7 +338,9 @@ static wr_code chunk_put(writer *w, int col, segment *seg, wr_err *err) {
     const wr_dense *d = w->dense;
     /* rows at a time so that long values do not make a huge page */
     uint32_t step = d->rows;
-    if (!w->b->widths[w->from_col] && d->n) {
+    bool longs = has_long(w, d);
+    if (longs) step = 1;
+    else if (!w->b->widths[w->from_col] && d->n) {
         uint64_t each = d->vec->offs[d->all ? d->n : d->sel[d->n - 1] + 1u] / d->rows + 1;
         if (each * step > PAGE_BYTES) step = PAGE_BYTES / each ? (uint32_t)(PAGE_BYTES / each) : 1;
     }
@@ -257,6 +349,11 @@ static wr_code chunk_put(writer *w, int col, segment *seg, wr_err *err) {
         uint32_t present = d->n == d->rows              ? end - row
                            : row == 0 && end == d->rows ? d->n
                                                         : count_bits(d->valid, row, end);
+        if (longs && present && wr_dense_bytes(d, k).n >= LONG_BYTES) {
+            WR_TRY(page_end(w, col, seg, ENC_PLAIN, err));
+            WR_TRY(long_put(w, col, seg, wr_dense_bytes(d, k++), err));
+            continue;
+        }
         if (d->n == d->rows)
             bits_append(w->levels, w->page_values, NULL, end - row);
         else if (row == 0)
@@ -686,7 +783,7 @@ static wr_code begin(writer *w, const wr_schema *schema, const wr_batch *whole, 
     if (o && o->metadata && !(w->metadata = wr_strdup(o->metadata))) return wr_nomem(err, "Parquet writer", 64);
     WR_TRY(columns_begin(w, whole, o, err));
     WR_TRY(zstd_begin(w, err));
-    w->fd = open(w->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    w->fd = open(w->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (w->fd < 0) return file_fail(w, "open", errno, err);
     w->created = true;
     return out_put(w, wr_slice_of(MAGIC, 4), err);

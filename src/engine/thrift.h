@@ -1,5 +1,5 @@
-/* Thrift's compact protocol, writing only: what a Parquet footer and page headers need.
- * Source: thrift-compact-protocol.md of Apache Thrift. Failure is the buffer's (sticky). */
+/* Thrift's compact protocol: what a Parquet footer and page headers need.
+ * Source: thrift-compact-protocol.md of Apache Thrift. Failure is the buffer's, or the reader's (sticky). */
 #ifndef WEIR_ENGINE_THRIFT_H
 #define WEIR_ENGINE_THRIFT_H
 
@@ -63,5 +63,27 @@ static inline void wr_th_list(wr_th *t, int id, uint8_t type, size_t n) {
         wr_buf_varint(t->b, n);
     }
 }
+
+/* ------------------------------------------------------------------ reading */
+static inline int64_t wr_th_int(wr_rd *r) {
+    uint64_t v = wr_rd_varint(r);
+    return (int64_t)(v >> 1) ^ -(int64_t)(v & 1);
+}
+/* The next field of a struct: its type, 0 at the end. *id: 0 before the first. */
+static inline uint8_t wr_th_next(wr_rd *r, int *id) {
+    uint8_t b = wr_rd_u8(r);
+    if (r->bad || !(b & 15)) return 0;
+    *id = b >> 4 ? *id + (b >> 4) : (int)wr_th_int(r);
+    return b & 15;
+}
+/* The head of a list: how many elements of which type. */
+static inline size_t wr_th_elements(wr_rd *r, uint8_t *ret_type) {
+    uint8_t b = wr_rd_u8(r);
+    *ret_type = b & 15;
+    uint64_t n = b >> 4 == 15 ? wr_rd_varint(r) : b >> 4;
+    if (n > wr_rd_left(r)) r->bad = true; /* an element has a byte at least */
+    return r->bad ? 0 : (size_t)n;
+}
+void wr_th_skip(wr_rd *r, uint8_t type, int depth); /* a value; depth 0 */
 
 #endif

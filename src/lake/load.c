@@ -1,6 +1,7 @@
 /* Filling a table from a snapshot: several writers beside each other, commits to the load branch. */
 #include "partition.h"
 #include "weir/base/clock.h"
+#include "weir/base/large.h"
 #include "weir/base/mem.h"
 
 struct wr_load_writer {
@@ -135,14 +136,6 @@ void wr_load_writer_free(wr_load_writer *w) {
     wr_free(w);
 }
 
-wr_code wr_load_writer_append(wr_load_writer *w, wr_slice row, wr_err *err) {
-    if (!w->batch) WR_TRY(wr_batch_new(w->t->schema, &w->batch, err));
-    uint32_t at = wr_batch_rows(w->batch);
-    WR_TRY(wr_keys_room(&w->keys, &w->cap, at, err));
-    WR_TRY(wr_key_of(w->t->plan, row, &w->keys[at], err));
-    return wr_batch_append(w->batch, row, err);
-}
-
 uint64_t wr_load_writer_bytes(const wr_load_writer *w) {
     return (w->batch ? wr_batch_bytes(w->batch) : 0) + (uint64_t)w->cap * sizeof(wr_key);
 }
@@ -158,6 +151,24 @@ wr_code wr_load_writer_seal(wr_load_writer *w, wr_err *err) {
     w->npacks++;
     reset(w); /* only now: a failed seal can be tried again */
     return WR_OK;
+}
+
+static wr_code append(wr_load_writer *w, wr_slice row, wr_err *err) {
+    if (!w->batch) WR_TRY(wr_batch_new(w->t->schema, &w->batch, err));
+    uint32_t at = wr_batch_rows(w->batch);
+    WR_TRY(wr_keys_room(&w->keys, &w->cap, at, err));
+    WR_TRY(wr_key_of(w->t->plan, row, &w->keys[at], err));
+    return wr_batch_append_loan(w->batch, row, err);
+}
+
+/* A large row is alone in memory: what waits goes out before it, and it at once. */
+wr_code wr_load_writer_append(wr_load_writer *w, wr_slice row, wr_err *err) {
+    if (row.n < WR_LARGE_BYTES) return append(w, row, err);
+    WR_TRY(wr_load_writer_seal(w, err));
+    wr_code rc = append(w, row, err);
+    if (rc == WR_OK) rc = wr_load_writer_seal(w, err);
+    if (rc != WR_OK) reset(w);
+    return rc;
 }
 
 wr_code wr_load_writer_hand_over(wr_load_writer *w, wr_err *err) {

@@ -4,6 +4,7 @@
 #include "policy.h"
 #include "shuffle.h"
 #include "weir/base/fault.h"
+#include "weir/base/large.h"
 #include "weir/base/log.h"
 #include "weir/base/mem.h"
 
@@ -121,7 +122,7 @@ typedef struct work {
     char *uri, *path;      /* of the output under way, and the file that becomes it */
     wr_run_entry *entries; /* its rows */
     uint32_t n, cap;
-    wr_buf row, wide_row;
+    wr_buf row;
 } work;
 
 static void work_clear(work *k) {
@@ -133,7 +134,7 @@ static void work_clear(work *k) {
     wr_free(k->uri), wr_free(k->path);
     wr_free(k->entries);
     wr_shuffle_free(k->shuffle);
-    wr_buf_free(&k->row), wr_buf_free(&k->wide_row);
+    wr_buf_free(&k->row);
 }
 
 static wr_code name_parts(work *k, wr_err *err) {
@@ -253,29 +254,6 @@ static wr_code key_of(work *k, wr_slice row, wr_key *ret_key, wr_err *err) {
     return wr_key_of(w->plan, wr_buf_view(&k->row), ret_key, err);
 }
 
-/* The row with what it inherited written out: in the new file it would inherit something else. Both are the last columns, and fixed. */
-static wr_code with_lineage(work *k, uint64_t pos, wr_slice row, wr_slice *ret_row, wr_err *err) {
-    const wr_rewrite *w = k->w;
-    const wr_rewrite_input *in = &w->in[k->at];
-    int n = w->schema->ncols;
-    int64_t own[2] = {in->first_row_id < 0 ? -1 : in->first_row_id + (int64_t)pos, in->sequence};
-    if (w->wide == w->schema) return *ret_row = row, WR_OK;
-    bool null[2];
-    size_t tail = 0;
-    for (int i = 0; i < 2; i++) null[i] = row.p[(n + i) / 8] >> ((n + i) % 8) & 1, tail += null[i] ? 0 : 8;
-    if (row.n < tail) return wr_fail(err, WR_E_CORRUPT, WR_RETRY_NO, "a row of %zu bytes", row.n);
-    const uint8_t *had = row.p + row.n - tail;
-    wr_buf_clear(&k->wide_row);
-    wr_buf_put(&k->wide_row, row.p, row.n - tail);
-    for (int i = 0; i < 2; i++) {
-        if (!null[i]) wr_buf_put(&k->wide_row, had, 8), had += 8;
-        else if (own[i] >= 0) wr_buf_put(&k->wide_row, &own[i], 8);
-        if (null[i] && own[i] >= 0 && !k->wide_row.failed) k->wide_row.p[(n + i) / 8] &= (uint8_t)~(1u << (n + i) % 8);
-    }
-    *ret_row = wr_buf_view(&k->wide_row);
-    return wr_buf_check(&k->wide_row, "row", err);
-}
-
 /* On to the partition of the next row. */
 static wr_code next_part(work *k, wr_err *err) {
     WR_TRY(end_output(k, err));
@@ -289,14 +267,15 @@ static wr_code put_row(void *ctx, wr_slice row, wr_err *err) {
     wr_rewrite *w = k->w;
     if (__atomic_load_n(&w->stop, __ATOMIC_RELAXED)) return wr_fail(err, WR_E_CANCELLED, WR_RETRY_NO, "compaction is not wanted any more");
     if (k->place == k->parts[k->part].end) WR_TRY(next_part(k, err));
+    if (row.n >= WR_LARGE_BYTES) WR_TRY(end_group(k, err));
     if (!k->batch) WR_TRY(wr_batch_new(w->wide, &k->batch, err));
     WR_TRY(entry_room(k, err));
     wr_run_entry *e = &k->entries[k->n];
     *e = (wr_run_entry){.row = k->n};
     WR_TRY(key_of(k, row, &e->key, err));
-    WR_TRY(wr_batch_append(k->batch, row, err));
+    WR_TRY(wr_batch_append_loan(k->batch, row, err));
     k->n++, k->place++;
-    if (wr_batch_rows(k->batch) >= GROUP_ROWS || wr_batch_bytes(k->batch) >= w->group_bytes) WR_TRY(end_group(k, err));
+    if (row.n >= WR_LARGE_BYTES || wr_batch_rows(k->batch) >= GROUP_ROWS || wr_batch_bytes(k->batch) >= w->group_bytes) WR_TRY(end_group(k, err));
     bool full = k->n >= WR_POLICY_ROWS || (k->writer && !k->batch && wr_parquet_writer_bytes(k->writer) >= w->output_bytes);
     return full ? end_output(k, err) : WR_OK;
 }
@@ -314,11 +293,9 @@ static wr_code pass(work *k, uint64_t pos, bool *ret_dead, wr_err *err) {
 static wr_code take_row(void *ctx, uint64_t pos, wr_slice row, wr_err *err) {
     work *k = ctx;
     bool dead;
-    wr_slice whole;
     WR_TRY(pass(k, pos, &dead, err));
     if (dead) return WR_OK;
-    WR_TRY(with_lineage(k, pos, row, &whole, err));
-    return k->shuffle ? wr_shuffle_put(k->shuffle, whole, err) : put_row(k, whole, err);
+    return k->shuffle ? wr_shuffle_put(k->shuffle, row, err) : put_row(k, row, err);
 }
 
 /* What rows without lineage of their own inherit from their file. */
@@ -526,12 +503,21 @@ static wr_code arrange(work *k, wr_err *err) {
     return wr_shuffle_new(w->map.place, w->map.live, w->group_bytes, dir, &k->shuffle, err);
 }
 
+/* With what rows inherit of their file written out: in the new one they would inherit something else. */
+static wr_code read_rows(work *k, wr_err *err) {
+    wr_rewrite *w = k->w;
+    const wr_rewrite_input *in = &w->in[k->at];
+    int n = w->schema->ncols;
+    wr_inherit lineage[2] = {{n, in->first_row_id, true}, {n + 1, in->sequence, false}};
+    wr_parquet_read_options o = {.fill_initial = true, .inherit = lineage, .ninherit = w->wide == w->schema ? 0 : 2};
+    return read_input(k, &o, w->wide, take_row, k, err);
+}
+
 wr_code wr_rewrite_run(wr_rewrite *w, wr_err *err) {
     WR_CLEANUP(work_clear) work k = {.w = w};
-    wr_parquet_read_options o = {.fill_initial = true};
     WR_TRY(read_lineage(w, err));
     WR_TRY(arrange(&k, err));
-    for (k.at = 0; k.at < w->nin; k.at++) WR_TRY(read_input(&k, &o, w->wide, take_row, &k, err));
+    for (k.at = 0; k.at < w->nin; k.at++) WR_TRY(read_rows(&k, err));
     if (k.shuffle) WR_TRY(wr_shuffle_each(k.shuffle, put_row, &k, err));
     return end_output(&k, err);
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "weir/base/fault.h"
+#include "weir/base/large.h"
 #include "weir/base/mem.h"
 
 #define PART_ROWS 8192
@@ -67,15 +68,15 @@ static wr_code file_begin(wr_shuffle *s, wr_err *err) {
     return WR_OK;
 }
 
-static wr_code file_put(wr_shuffle *s, const wr_buf *b, wr_err *err) {
+static wr_code file_put(wr_shuffle *s, wr_slice b, wr_err *err) {
     if (WR_FAULT("lake.sort")) return file_fail(s, "writing", ENOSPC, err);
-    for (size_t done = 0; done < b->n;) {
-        ssize_t n = pwrite(s->fd, b->p + done, b->n - done, (off_t)(s->at + done));
+    for (size_t done = 0; done < b.n;) {
+        ssize_t n = pwrite(s->fd, b.p + done, b.n - done, (off_t)(s->at + done));
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) return file_fail(s, "writing", errno, err);
         done += (size_t)n;
     }
-    s->at += b->n;
+    s->at += b.n;
     return WR_OK;
 }
 
@@ -89,16 +90,21 @@ static wr_code file_get(const wr_shuffle *s, void *p, uint64_t bytes, uint64_t a
     return WR_OK;
 }
 
-static wr_code spill_part(wr_shuffle *s, part *p, wr_err *err) {
-    if (!p->rows.n) return WR_OK;
+static wr_code piece_room(part *p, wr_err *err) {
     if (p->n == p->cap) {
         uint32_t cap = p->cap ? p->cap * 2 : 8;
         piece *v = wr_realloc(p->pieces, cap * sizeof *v);
         if (!v) return wr_nomem(err, "sort", cap * sizeof *v);
         p->pieces = v, p->cap = cap;
     }
+    return WR_OK;
+}
+
+static wr_code spill_part(wr_shuffle *s, part *p, wr_err *err) {
+    if (!p->rows.n) return WR_OK;
+    WR_TRY(piece_room(p, err));
     p->pieces[p->n++] = (piece){s->at, p->rows.n};
-    WR_TRY(file_put(s, &p->rows, err));
+    WR_TRY(file_put(s, wr_buf_view(&p->rows), err));
     wr_buf_free(&p->rows);
     p->rows = (wr_buf)WR_BUF_INIT;
     return WR_OK;
@@ -111,11 +117,21 @@ static wr_code spill(wr_shuffle *s, wr_err *err) {
     return WR_OK;
 }
 
+/* A large row, as a piece of its own and without a copy. */
+static wr_code put_large(wr_shuffle *s, part *p, const uint32_t head[2], wr_slice row, wr_err *err) {
+    if (s->fd < 0) WR_TRY(file_begin(s, err));
+    WR_TRY(piece_room(p, err));
+    p->pieces[p->n++] = (piece){s->at, 2 * sizeof *head + row.n};
+    WR_TRY(file_put(s, wr_slice_of(head, 2 * sizeof *head), err));
+    return file_put(s, row, err);
+}
+
 wr_code wr_shuffle_put(wr_shuffle *s, wr_slice row, wr_err *err) {
     if (s->put == s->n || row.n > UINT32_MAX) return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "more rows to sort than the %" PRIu64 " that were announced", s->n);
     uint32_t to = s->place[s->put++], head[2] = {to % PART_ROWS, (uint32_t)row.n};
     part *p = &s->parts[to / PART_ROWS];
     uint64_t had = p->rows.cap;
+    if (row.n >= WR_LARGE_BYTES) return p->bytes += sizeof head + row.n, put_large(s, p, head, row, err);
     wr_buf_put(&p->rows, head, sizeof head);
     wr_buf_put(&p->rows, row.p, row.n);
     WR_TRY(wr_buf_check(&p->rows, "rows to sort", err));
@@ -158,6 +174,12 @@ static wr_code give_loaded(wr_shuffle *s, uint64_t i, wr_code (*fn)(void *ctx, w
     return WR_OK;
 }
 
+static wr_code give_one(wr_shuffle *s, const where *w, wr_code (*fn)(void *ctx, wr_slice row, wr_err *err), void *ctx, wr_err *err) {
+    if (!wr_buf_room(&s->one, w->bytes + 1u)) return wr_nomem(err, "row to sort", w->bytes);
+    WR_TRY(file_get(s, s->one.p, w->bytes, w->at, err));
+    return fn(ctx, wr_slice_of(s->one.p, w->bytes), err);
+}
+
 static wr_code give_each(wr_shuffle *s, uint64_t i, wr_code (*fn)(void *ctx, wr_slice row, wr_err *err), void *ctx, wr_err *err) {
     part *p = &s->parts[i];
     WR_AUTO where *w = wr_calloc(PART_ROWS, sizeof *w);
@@ -170,10 +192,12 @@ static wr_code give_each(wr_shuffle *s, uint64_t i, wr_code (*fn)(void *ctx, wr_
             at += sizeof head + head[1];
         }
     for (uint32_t k = 0; k < rows_of(s, i); k++) {
-        wr_buf_clear(&s->one);
-        if (!wr_buf_room(&s->one, w[k].bytes + 1u)) return wr_nomem(err, "row to sort", w[k].bytes);
-        WR_TRY(file_get(s, s->one.p, w[k].bytes, w[k].at, err));
-        WR_TRY(fn(ctx, wr_slice_of(s->one.p, w[k].bytes), err));
+        bool large = false;
+        if (w[k].bytes >= WR_LARGE_BYTES) wr_large_hold(&large);
+        wr_code rc = give_one(s, &w[k], fn, ctx, err);
+        wr_buf_rest(&s->one);
+        wr_large_let_go(&large);
+        WR_TRY(rc);
     }
     return WR_OK;
 }

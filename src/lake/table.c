@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include "weir/base/large.h"
 #include "weir/base/log.h"
 #include "weir/base/mem.h"
 #include "weir/base/sum.h"
@@ -295,6 +296,13 @@ static wr_code largest_flush(wr_lake *l, wr_err *err) {
     return big ? wr_table_flush(big, NULL, err) : WR_OK;
 }
 
+/* A large row is alone in memory: what waits goes out before it, and it at once. */
+static wr_code make_room(wr_lake *l, wr_err *err) {
+    for (int i = 0; i < l->ntables; i++)
+        if (l->tables[i]->batch) WR_TRY(wr_table_flush(l->tables[i], NULL, err));
+    return WR_OK;
+}
+
 /* The new row goes into the batch first: should it not fit its schema, nothing has happened yet. Its key follows when
  * the old rows are gone. */
 static wr_code replace_rows(wr_table *t, wr_apply_mode mode, wr_op op, wr_slice before, wr_slice after, wr_err *err) {
@@ -307,7 +315,7 @@ static wr_code replace_rows(wr_table *t, wr_apply_mode mode, wr_op op, wr_slice 
         if (!t->batch) WR_TRY(wr_batch_new(t->schema, &t->batch, err));
         at = wr_batch_rows(t->batch);
         WR_TRY(wr_fresh_room(t, at, err));
-        WR_TRY(wr_batch_append(t->batch, after, err));
+        WR_TRY(wr_batch_append_loan(t->batch, after, err)); /* a large one is written before it goes: wr_table_apply */
         if (t->fresh.row_sums) t->fresh.row_sums[at] = wr_hash64(after.p, after.n, 0);
     }
     wr_code rc = WR_OK;
@@ -331,7 +339,11 @@ wr_code wr_table_apply(wr_table *t, uint64_t offset, wr_apply_mode mode, wr_op o
     if (offset && offset <= t->held) return t->fresh.unread = true, WR_OK; /* what was told of its files left with the process that wrote them */
     if (!t->opened) WR_TRY(wr_table_open_files(t, err));
     t->replace = false;
+    bool large = after.n >= WR_LARGE_BYTES;
+    if (large) WR_TRY(make_room(t->lake, err));
     wr_code rc = replace_rows(t, mode, op, before, after, err);
+    if (rc == WR_OK && large) rc = wr_table_flush(t, NULL, err);
+    if (rc != WR_OK && large) wr_table_drop_batch(t), t->lake->unknown = true; /* it cannot be written later: only the last commit is good */
     recount(t);
     if (rc != WR_OK) return wr_err_in(err, "lake table %s.%s", t->ns, t->name);
     if (op == WR_OP_INSERT)

@@ -32,7 +32,7 @@ typedef struct minute_run { uint64_t first; int64_t minute; } minute_run; /* tra
 
 struct wr_ledger {
     /* of the points' threads, each its own */
-    struct { wr_tally tx; uint64_t seq; } point[WR_COUNTED];
+    struct { wr_tally tx; uint64_t seq; wr_hasher *hasher; wr_cell *cell; /* of a change in pieces; NULL: none is under way */ } point[WR_COUNTED];
     wr_tally tx_passed;          /* of the open transaction */
 
     pthread_mutex_t lock;        /* everything down to db */
@@ -119,19 +119,47 @@ void wr_ledger_doubt(wr_ledger *l) {
     if (l) __atomic_store_n(&l->doubt, true, __ATOMIC_RELAXED);
 }
 
-void wr_ledger_note(wr_ledger *l, wr_point at, wr_slice change) {
-    if (!l) return;
+/* Of a change's beginning; NULL: it cannot be counted. */
+static wr_cell *cell_of_change(wr_ledger *l, wr_point at, wr_slice change) {
     wr_rd rd = wr_rd_of(change.p, change.n);
     uint8_t op = wr_rd_u8(&rd);
     uint32_t table = (uint32_t)wr_rd_varint(&rd);
-    wr_cell *c = rd.bad || !op || op > 3 ? NULL : wr_tally_at(&l->point[at].tx, wr_cell_key(table, op, 0));
-    if (!c) return wr_ledger_doubt(l);
+    return rd.bad || !op || op > 3 ? NULL : wr_tally_at(&l->point[at].tx, wr_cell_key(table, op, 0));
+}
+
+static void count(wr_ledger *l, wr_point at, wr_cell *c, uint64_t hash) {
     c->rows++;
-    c->sum += mix(wr_hash64(change.p, change.n, 0) + ++l->point[at].seq * UINT64_C(0x9e3779b97f4a7c15));
+    c->sum += mix(hash + ++l->point[at].seq * UINT64_C(0x9e3779b97f4a7c15));
+}
+
+void wr_ledger_note(wr_ledger *l, wr_point at, wr_slice change) {
+    if (!l) return;
+    wr_cell *c = cell_of_change(l, at, change);
+    if (!c) return wr_ledger_doubt(l);
+    count(l, at, c, wr_hash64(change.p, change.n, 0));
+}
+
+static void forget_piece(wr_ledger *l, wr_point at) {
+    if (l->point[at].cell) wr_hasher_end(l->point[at].hasher);
+    l->point[at].cell = NULL;
+}
+
+void wr_ledger_note_piece(wr_ledger *l, wr_point at, wr_slice piece, bool more) {
+    if (!l) return;
+    if (!l->point[at].cell && !more) return wr_ledger_note(l, at, piece);
+    if (!l->point[at].hasher) l->point[at].hasher = wr_hasher_new();
+    if (!l->point[at].cell && l->point[at].hasher) l->point[at].cell = cell_of_change(l, at, piece);
+    wr_cell *c = l->point[at].cell;
+    if (!c) return wr_ledger_doubt(l);
+    wr_hasher_add(l->point[at].hasher, piece.p, piece.n);
+    if (more) return;
+    count(l, at, c, wr_hasher_end(l->point[at].hasher));
+    l->point[at].cell = NULL;
 }
 
 void wr_ledger_abort(wr_ledger *l, wr_point at) {
     if (!l) return;
+    forget_piece(l, at);
     wr_tally_clear(&l->point[at].tx);
     l->point[at].seq = 0;
 }
@@ -662,7 +690,7 @@ wr_code wr_ledger_open(const char *path, uint64_t committed, uint64_t queue_last
 void wr_ledger_close(wr_ledger *l) {
     if (!l) return;
     for (size_t i = 0; i < l->n; i++) epoch_free(l->epochs[i]);
-    for (int i = 0; i < WR_COUNTED; i++) wr_tally_free(&l->point[i].tx);
+    for (int i = 0; i < WR_COUNTED; i++) wr_tally_free(&l->point[i].tx), wr_hasher_free(l->point[i].hasher);
     wr_tally_free(&l->tx_passed), wr_tally_free(&l->passed);
     wr_free(l->epochs), wr_free(l->runs);
     wr_ledger_store_close(l->db);

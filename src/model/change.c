@@ -2,14 +2,36 @@
 
 #include <assert.h>
 
-/* u8 operation, varint table, varint schema version, then the images the operation has. */
-void wr_change_encode(wr_buf *b, const wr_change *c) {
+static size_t put_varint(uint8_t *d, uint64_t v) {
+    size_t n = 0;
+    for (; v >= 0x80; v >>= 7) d[n++] = (uint8_t)(v | 0x80);
+    d[n++] = (uint8_t)v;
+    return n;
+}
+
+/* u8 operation, varint table, varint schema version, then the images the operation has: varint length, bytes. */
+void wr_change_split(const wr_change *c, wr_change_parts *ret) {
     assert(c->op >= WR_OP_INSERT && c->op <= WR_OP_DELETE);
-    wr_buf_u8(b, c->op);
-    wr_buf_varint(b, c->table);
-    wr_buf_varint(b, c->schema_version);
-    if (c->op != WR_OP_INSERT) wr_buf_slice(b, c->before);
-    if (c->op != WR_OP_DELETE) wr_buf_slice(b, c->after);
+    uint8_t *head = ret->head[0];
+    size_t n = 0;
+    head[n++] = c->op;
+    n += put_varint(head + n, c->table);
+    n += put_varint(head + n, c->schema_version);
+    ret->n = 0;
+    for (int i = 0; i < 2; i++) {
+        if (c->op == (i ? WR_OP_DELETE : WR_OP_INSERT)) continue;
+        wr_slice image = i ? c->after : c->before;
+        n += put_varint(head + n, image.n);
+        ret->part[ret->n++] = wr_slice_of(head, n);
+        ret->part[ret->n++] = image;
+        head = ret->head[1], n = 0;
+    }
+}
+
+void wr_change_encode(wr_buf *b, const wr_change *c) {
+    wr_change_parts p;
+    wr_change_split(c, &p);
+    for (int i = 0; i < p.n; i++) wr_buf_put(b, p.part[i].p, p.part[i].n);
 }
 
 wr_code wr_change_decode(wr_rd *r, wr_change *ret_change, wr_err *err) {

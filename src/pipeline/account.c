@@ -17,7 +17,7 @@
 
 /* ------------------------------------------------------------------ the queue's bytes. @thread the queue's writer */
 static wr_ledger *ledger_of(void *ctx) { return __atomic_load_n(&((wr_pipeline *)ctx)->ledger, __ATOMIC_ACQUIRE); }
-static void on_queued(void *ctx, wr_slice payload) { wr_ledger_note(ledger_of(ctx), WR_QUEUED, payload); }
+static void on_queued(void *ctx, wr_slice piece, bool more) { wr_ledger_note_piece(ledger_of(ctx), WR_QUEUED, piece, more); }
 static void on_queued_end(void *ctx, uint64_t offset, int64_t event_us) { wr_ledger_end(ledger_of(ctx), WR_QUEUED, offset, event_us); }
 static void on_queued_abort(void *ctx) { wr_ledger_abort(ledger_of(ctx), WR_QUEUED); }
 static void on_queued_failed(void *ctx, const wr_err *err) { (void)err, wr_ledger_doubt(ledger_of(ctx)); }

@@ -280,9 +280,8 @@ static wr_code peek_end(wr_pipeline *p, uint64_t offset, wr_err *err) {
     wr_queue_reader *r;
     WR_TRY(wr_queue_reader_new(p->queue, offset - 1, &r, err));
     wr_queue_record rec;
-    wr_code rc;
-    do rc = wr_queue_read(r, 0, &rec, err);
-    while (rc == WR_OK && rec.kind != 0);
+    wr_queue_reader_only_ends(r);
+    wr_code rc = wr_queue_read(r, 0, &rec, err);
     if (rc == WR_OK) wr_pos_clear(&p->peek_pos), rc = wr_pos_copy(&p->peek_pos, rec.pos, err);
     if (rc == WR_OK) p->peek_offset = offset;
     wr_queue_reader_free(r);

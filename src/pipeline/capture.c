@@ -8,6 +8,7 @@
 #include "weir/base/log.h"
 #include "weir/base/mem.h"
 
+#define LONG_CHANGE (64u << 10) /* bytes: larger ones are worth more calls */
 #define PROBE_US 2000000 /* after that much silence from a position, the server can go on from it */
 /* Failed attempts before other servers are asked, and before it is final that none of them will do: some 1.5 and 12 seconds. A server that is just restarted is back by then. */
 enum { LOOK_AFTER = 3, GIVE_UP_AFTER = 6 };
@@ -29,8 +30,17 @@ static wr_code append(wr_pipeline *p, wr_err *err) {
     return WR_OK;
 }
 
+/* As it lies, instead of by way of a copy. */
+static wr_code on_long_change(wr_pipeline *p, const wr_change *c, wr_err *err) {
+    wr_change_parts parts;
+    wr_change_split(c, &parts);
+    for (int i = 0; i < parts.n; i++) wr_ledger_note_piece(p->ledger, WR_CAPTURED, parts.part[i], i + 1 < parts.n);
+    return wr_queue_append_parts(p->queue, WR_REC_CHANGE, parts.part, parts.n, err);
+}
+
 static wr_code on_change(void *ctx, const wr_change *c, wr_err *err) {
     wr_pipeline *p = ctx;
+    if (c->before.n + c->after.n > LONG_CHANGE) return on_long_change(p, c, err);
     wr_buf_clear(&p->enc);
     wr_change_encode(&p->enc, c);
     WR_TRY(wr_buf_check(&p->enc, "change", err));

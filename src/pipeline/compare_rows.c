@@ -12,6 +12,8 @@
 #define SHOWN_DEFAULT 100000
 #define SHOWN_LEAST 20
 #define SHOWN_BYTES (UINT64_C(96) << 20) /* of all tables, both sides */
+#define SHOWN_ROW (1u << 20)             /* a row above this is shown without ... */
+#define SHOWN_VALUE 4096                 /* ... more than this of a value */
 #define IMAGES_BUFFER (1u << 20)
 #define WAITING_MAX (WR_TRANSFORM_ROWS / 2)
 #define WAITING_BYTES (16u << 20)
@@ -70,7 +72,7 @@ static wr_code hash_row(const round *r, side_table *t, wr_slice row, hashed *ret
 /* A row of m->shape as one of the common columns, valid until the next. */
 static wr_code to_common(side_member *m, wr_slice *row, wr_err *err) {
     if (!m->convert) return WR_OK;
-    wr_buf_clear(&m->table->row);
+    wr_buf_rest(&m->table->row);
     WR_TRY(wr_convert_row(m->convert, *row, &m->table->row, err));
     *row = wr_buf_view(&m->table->row);
     return WR_OK;
@@ -140,7 +142,7 @@ static wr_code keep_image(side_table *t, wr_side side, wr_h128 key, uint64_t seq
     }
     WR_TRY(wr_file_pwrite(t->images, t->images_end, wr_buf_view(&t->images_tail), err));
     t->images_end += t->images_tail.n;
-    wr_buf_clear(&t->images_tail);
+    wr_buf_rest(&t->images_tail);
     return WR_OK;
 }
 
@@ -158,9 +160,11 @@ static wr_code add_change(round *r, side_member *m, uint64_t seq, wr_slice befor
     if (before.n) {
         WR_TRY(to_common(m, &before, err));
         WR_TRY(hash_row(r, t, before, &b, err));
-        wr_buf_put(&kept, before.p, before.n); /* the scratch is the next row's */
-        WR_TRY(wr_buf_check(&kept, "changed row", err));
-        before = wr_buf_view(&kept);
+        if (m->convert && after.n) { /* the scratch is the next row's */
+            wr_buf_put(&kept, before.p, before.n);
+            WR_TRY(wr_buf_check(&kept, "changed row", err));
+            before = wr_buf_view(&kept);
+        }
     }
     if (after.n) {
         WR_TRY(to_common(m, &after, err));
@@ -493,14 +497,37 @@ static wr_difference *find_key(const collector *c, wr_h128 key) {
     return c->n ? bsearch(&k, c->d, c->n, sizeof k, by_key) : NULL;
 }
 
+/* Of a row of megabytes, the beginnings of its long values, with what tells the rest of them apart. Keys are never so long. */
+static wr_code put_shown(const side_table *t, wr_slice row, wr_buf *out, wr_err *err) {
+    const wr_schema *s = t->common;
+    WR_AUTO_BUF wr_buf text = WR_BUF_INIT;
+    if (row.n <= SHOWN_ROW) return wr_buf_put(out, row.p, row.n), wr_buf_check(out, "row", err);
+    WR_TRY(wr_row_read(s, row, t->vals, err));
+    size_t at = wr_row_begin(out, s->ncols);
+    for (int i = 0; i < s->ncols; i++) {
+        wr_value v = t->vals[i];
+        wr_type type = s->cols[i].type;
+        if (!v.null && (type.kind == WR_STRING || type.kind == WR_BINARY) && v.s.n > SHOWN_VALUE) {
+            size_t n = SHOWN_VALUE;
+            while (n && (v.s.p[n] & 0xC0) == 0x80) n--; /* not within a character */
+            wr_buf_clear(&text);
+            wr_buf_put(&text, v.s.p, n);
+            wr_buf_printf(&text, "... (%zu bytes, XXH3 %016" PRIx64 ")", v.s.n, wr_hash64(v.s.p, v.s.n, 0));
+            WR_TRY(wr_buf_check(&text, "row", err));
+            v.s = wr_buf_view(&text);
+        }
+        wr_row_put(out, at, i, type, &v);
+    }
+    return wr_buf_check(out, "row", err);
+}
+
 static wr_code take_again(void *ctx, const hashed *h, wr_slice row, wr_err *err) {
     const collector *c = ctx;
     const wr_difference *d = h->there ? find_key(c, h->key) : NULL;
     if (!d || !d->in_source || d->source_side != WR_SIDE_READ) return WR_OK;
     wr_difference_shown *shown = &c->t->report->shown[d - c->d];
     if (shown->source.n || (c->t->nkey && h->row != d->source_row)) return WR_OK;
-    wr_buf_put(&shown->source, row.p, row.n);
-    return wr_buf_check(&shown->source, "row", err);
+    return put_shown(c->t, row, &shown->source, err);
 }
 
 static int by_u64(const void *a, const void *b) {
@@ -553,8 +580,7 @@ static wr_code take_images(const collector *c, wr_slice bytes, size_t *ret_used,
         if (d && d->in_source && d->source_side == h.side && d->source_where == h.seq) {
             wr_buf *b = &c->t->report->shown[d - c->d].source;
             wr_buf_clear(b);
-            wr_buf_put(b, bytes.p + at + sizeof h, h.bytes);
-            WR_TRY(wr_buf_check(b, "row", err));
+            WR_TRY(put_shown(c->t, wr_slice_of(bytes.p + at + sizeof h, h.bytes), b, err));
         }
         at += sizeof h + h.bytes;
     }
@@ -590,8 +616,7 @@ static wr_code take_lake_again(void *ctx, uint64_t pos, wr_slice row, wr_err *er
     const wr_difference *d = find_key(l->c, h.key);
     if (!d || !d->in_lake || d->lake_where != (l->file << 32 | pos)) return WR_OK;
     wr_buf *b = &l->c->t->report->shown[d - l->c->d].lake;
-    wr_buf_put(b, row.p, row.n);
-    return wr_buf_check(b, "row", err);
+    return put_shown(l->c->t, row, b, err);
 }
 
 static wr_code read_lake_again(collector *c, wr_err *err) {

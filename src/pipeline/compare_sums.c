@@ -48,7 +48,7 @@ wr_code wr_side_sums_open(round *r, side_table *t, wr_err *err) {
 static wr_code sum_of(const side_member *m, wr_slice row, uint64_t *ret, wr_err *err) {
     wr_buf *b = &m->table->row;
     wr_h128 md5;
-    wr_buf_clear(b);
+    wr_buf_rest(b);
     WR_TRY(wr_snap_text(m->snap, row, b, err));
     if (!m->table->md5) return *ret = wr_crc32(0, b->p, b->n), WR_OK;
     WR_TRY(wr_md5_of(m->table->md5, wr_buf_view(b), &md5, err));

@@ -112,7 +112,7 @@ wr_code wr_shape_forget_refused(wr_pipeline *p, const member *m, wr_err *err) {
 /* ------------------------------------------------------------------ changes */
 static wr_code convert(const member *m, wr_slice *row, wr_buf *scratch, wr_err *err) {
     if (!m->convert) return WR_OK;
-    wr_buf_clear(scratch);
+    wr_buf_rest(scratch);
     WR_TRY(wr_convert_row(m->convert, *row, scratch, err));
     *row = wr_buf_view(scratch);
     return WR_OK;

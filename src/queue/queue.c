@@ -172,39 +172,56 @@ static wr_code seal_or_wait(wr_queue *q, wr_err *err) {
 
 static size_t room(const wr_queue *q) { return q->cur->n < q->opts.block_bytes ? q->opts.block_bytes - q->cur->n : 0; }
 
-static void put(wr_queue *q, uint8_t tag, const uint8_t *p, size_t n) {
+/* Bytes from `from` on of what lies in several places. */
+static void copy_parts(uint8_t *d, const wr_slice *parts, size_t from, size_t n) {
+    for (; n; parts++) {
+        if (from >= parts->n) {
+            from -= parts->n;
+            continue;
+        }
+        size_t m = parts->n - from < n ? parts->n - from : n;
+        memcpy(d, parts->p + from, m);
+        d += m, n -= m, from = 0;
+    }
+}
+
+static void put(wr_queue *q, uint8_t tag, const wr_slice *parts, size_t from, size_t n) {
     uint8_t *d = q->cur->data + BLOCK_HDR + q->cur->n;
     uint8_t *start = d;
     *d++ = tag;
     d = varint_put(d, n);
-    if (n) memcpy(d, p, n);
+    copy_parts(d, parts, from, n);
     q->cur->n += (size_t)(d - start) + n;
     q->cur->records++;
 }
 
-wr_code wr_queue_append(wr_queue *q, wr_record_kind kind, wr_slice payload, wr_err *err) {
+wr_code wr_queue_append(wr_queue *q, wr_record_kind kind, wr_slice payload, wr_err *err) { return wr_queue_append_parts(q, kind, &payload, 1, err); }
+
+wr_code wr_queue_append_parts(wr_queue *q, wr_record_kind kind, const wr_slice *parts, int nparts, wr_err *err) {
+    size_t total = 0;
+    for (int i = 0; i < nparts; i++) total += parts[i].n;
     if (kind < WR_REC_CHANGE || kind > WR_REC_GAP)
         return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "record kind %d", (int)kind);
-    if (payload.n > UINT32_MAX)
-        return wr_fail(err, WR_E_LIMIT, WR_RETRY_NO, "a record of %zu bytes; at most 4 GiB", payload.n);
+    if (total > UINT32_MAX)
+        return wr_fail(err, WR_E_LIMIT, WR_RETRY_NO, "a record of %zu bytes; at most 4 GiB", total);
     wr_code rc = WR_OK;
     pthread_mutex_lock(&q->lock);
     if (__builtin_expect(q->failed.code || q->soft.code, 0)) rc = writer_fine(q, err);
-    if (rc == WR_OK && q->piece_done > payload.n)
+    if (rc == WR_OK && q->piece_done > total)
         rc = wr_fail(err, WR_E_INVAL, WR_RETRY_NO,
                      "the append before failed; it must be repeated with the same record, or the transaction aborted");
     while (rc == WR_OK) {
-        size_t left = payload.n - q->piece_done, need = 1 + varint_bytes(left) + left, have = room(q);
+        size_t left = total - q->piece_done, need = 1 + varint_bytes(left) + left, have = room(q);
         if (need <= have) {
-            put(q, (uint8_t)kind, payload.p + q->piece_done, left);
+            put(q, (uint8_t)kind, parts, q->piece_done, left);
             q->piece_done = 0;
-            q->bytes_in += payload.n;
+            q->bytes_in += total;
             break;
         }
         bool cut_up = q->piece_done > 0 || need > q->opts.block_bytes;
         if (cut_up && q->cut == 0 && have > 64) { /* rule 1: its blocks hold nothing but this transaction */
             size_t n = have - REC_HDR_MAX;
-            put(q, (uint8_t)kind | REC_MORE, payload.p + q->piece_done, n);
+            put(q, (uint8_t)kind | REC_MORE, parts, q->piece_done, n);
             q->piece_done += n;
         }
         rc = seal_or_wait(q, err);
@@ -240,7 +257,7 @@ static wr_code put_end(wr_queue *q, const wr_pos *pos, int64_t time_us, wr_err *
             q->cur = b;
         }
         if (need <= room(q) || q->cur->n == 0) {
-            put(q, REC_END, q->end_buf.p, n);
+            put(q, REC_END, &(wr_slice){q->end_buf.p, n}, 0, n);
             return WR_OK;
         }
         WR_TRY(seal_or_wait(q, err));
@@ -389,7 +406,6 @@ static void queue_free(wr_queue *q) {
     wr_buf_free(&q->end_buf);
     pos_state_free(&q->last);
     pos_state_free(&q->tap.pos);
-    wr_buf_free(&q->tap.whole);
     wr_pos_clear(&q->written_pos);
     wr_free(q->pack);
     wr_free(q->lz4_state);

@@ -62,7 +62,7 @@ struct wr_queue {
     block *free_blocks[4];
     int nfree;
 
-    struct { wr_buf whole; pos_state pos; bool open; } tap; /* writer's: a record in pieces, positions, and whether changes wait for their end */
+    struct { pos_state pos; bool open; } tap; /* writer's: positions, and whether changes wait for their end */
 
     segment **segs;         /* in order; the last is the active one */
     size_t nsegs, segs_cap;

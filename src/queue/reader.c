@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include "weir/base/clock.h"
+#include "weir/base/large.h"
 #include "weir/base/mem.h"
 #include "weir/base/sum.h"
 
@@ -11,6 +12,7 @@ struct wr_queue_reader {
     wr_queue *q;
     uint64_t next; /* the transaction the next record belongs to */
     uint64_t skip; /* transactions up to here are passed over */
+    bool only_ends;
     segment *seg;  /* holds a reference */
     uint64_t at;   /* where in it the next block is */
     wr_file *f;    /* of `seg`; NULL until something is read from the file */
@@ -26,6 +28,7 @@ struct wr_queue_reader {
     bool any;           /* a block was read: `inside` is known */
 
     wr_buf whole;       /* a record put together from pieces */
+    bool large;         /* and so large that others wait with theirs */
     uint8_t piece_kind; /* of the record in `whole` while more is to come, else 0 */
     pos_state pos;
 };
@@ -177,9 +180,9 @@ static wr_code next_block(wr_queue_reader *r, int timeout_ms, wr_err *err) {
 static wr_code take_piece(wr_queue_reader *r, uint8_t tag, wr_slice body, bool *ret_whole, wr_err *err) {
     uint8_t kind = tag & REC_KIND;
     if (r->piece_kind && r->piece_kind != kind) return damaged(r, "pieces of different records", err);
-    if (!r->piece_kind) wr_buf_clear(&r->whole);
-    if (r->next > r->skip) {
+    if (r->next > r->skip && !r->only_ends) {
         size_t n = r->whole.n;
+        if (n + body.n >= WR_LARGE_BYTES) wr_large_hold(&r->large);
         wr_buf_put(&r->whole, body.p, body.n);
         if (r->whole.failed) {
             r->whole.failed = false;
@@ -205,7 +208,15 @@ static wr_code take_end(wr_queue_reader *r, wr_slice body, wr_err *err) {
     return WR_OK;
 }
 
+void wr_queue_reader_only_ends(wr_queue_reader *r) { r->only_ends = true; }
+
+static void forget_record(wr_queue_reader *r) {
+    wr_buf_rest(&r->whole);
+    wr_large_let_go(&r->large);
+}
+
 wr_code wr_queue_read(wr_queue_reader *r, int timeout_ms, wr_queue_record *ret_record, wr_err *err) {
+    if (!r->piece_kind) forget_record(r); /* else an error came in the middle of it */
     for (;;) {
         if (wr_rd_left(&r->rd) == 0) {
             if (r->ends_left) return damaged(r, "fewer ends of transactions than announced", err);
@@ -232,7 +243,7 @@ wr_code wr_queue_read(wr_queue_reader *r, int timeout_ms, wr_queue_record *ret_r
             body = wr_buf_view(&r->whole);
         }
         r->rd = rd;
-        if (r->next <= r->skip) continue;
+        if (r->next <= r->skip || r->only_ends) continue;
         *ret_record = (wr_queue_record){.offset = r->next, .kind = tag & REC_KIND, .payload = body};
         return WR_OK;
     }
@@ -304,6 +315,7 @@ void wr_queue_reader_free(wr_queue_reader *r) {
     wr_free(r->stored);
     wr_free(r->raw);
     wr_buf_free(&r->whole);
+    wr_large_let_go(&r->large);
     pos_state_free(&r->pos);
     wr_free(r);
 }

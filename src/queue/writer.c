@@ -150,24 +150,13 @@ static wr_code tap_record(wr_queue *q, uint8_t tag, wr_slice body, uint64_t *off
         return WR_OK;
     }
     q->tap.open = true;
-    if ((tag & REC_KIND) != WR_REC_CHANGE) return WR_OK;
-    if (tag & REC_MORE || q->tap.whole.n) {
-        wr_buf_put(&q->tap.whole, body.p, body.n);
-        WR_TRY(wr_buf_check(&q->tap.whole, "queue record", err));
-        if (tag & REC_MORE) return WR_OK;
-        body = wr_buf_view(&q->tap.whole);
-    }
-    q->opts.tap.change(q->opts.tap.ctx, body);
-    wr_buf_clear(&q->tap.whole);
+    if ((tag & REC_KIND) == WR_REC_CHANGE) q->opts.tap.change(q->opts.tap.ctx, body, tag & REC_MORE);
     return WR_OK;
 }
 
 static void show(wr_queue *q, const block *b) {
     if (!q->opts.tap.change) return;
-    if (b->flags & BLOCK_FIRST && q->tap.open) { /* what came before was aborted */
-        q->opts.tap.abort(q->opts.tap.ctx);
-        wr_buf_clear(&q->tap.whole);
-    }
+    if (b->flags & BLOCK_FIRST && q->tap.open) q->opts.tap.abort(q->opts.tap.ctx); /* what came before was aborted */
     q->tap.pos.base = false;
     wr_err err = WR_ERR_INIT;
     wr_rd rd = wr_rd_of(b->data + BLOCK_HDR, b->n);
@@ -176,7 +165,6 @@ static void show(wr_queue *q, const block *b) {
     wr_slice body;
     while (wr_rd_left(&rd) && rec_next(&rd, &tag, &body))
         if (tap_record(q, tag, body, &offset, &err) != WR_OK) {
-            wr_buf_clear(&q->tap.whole);
             q->opts.tap.failed(q->opts.tap.ctx, &err);
             return;
         }

@@ -67,7 +67,7 @@ class Weir:
         self.home = self.dir / "home"
         self.file, self.log = self.dir / "weir.yaml", self.dir / "sync.log"
         self.password, self.proc, self.mark, self.died = password, None, 0, False      # died: the last sync was killed
-        self.before_exec = None         # called in the process of a live sync, e.g. to limit it
+        self.before_exec = None         # called in the process of a live sync and of run(), e.g. to limit it
         usual = {"name": "test", "home": str(self.home), "source": {"url": server.url(user), "password_env": PASSWORD_ENV, "capture": capture},
                  "lake": {"commit": {"every": "1s"}}}
         self.config = merged(merged(usual, backend.config(self.home)), config or {})
@@ -84,7 +84,7 @@ class Weir:
     def run(self, command, *args, status=0, seconds=RUN_SECONDS):
         """`weir COMMAND -c FILE ARGS…`; asserts the exit status (a number, a collection, or None for any)"""
         argv = [BINARY, command, "-c", self.file, *args]
-        p = subprocess.run(argv, capture_output=True, text=True, errors="replace", timeout=seconds, env=self.env, stdin=subprocess.DEVNULL)
+        p = subprocess.run(argv, capture_output=True, text=True, errors="replace", timeout=seconds, env=self.env, stdin=subprocess.DEVNULL, preexec_fn=self.before_exec)
         r = Result(argv, p.returncode, p.stdout, p.stderr)
         assert p.returncode >= 0, f"died of signal {-p.returncode}:\n{r!r}"
         if status is not None:

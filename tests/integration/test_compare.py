@@ -646,6 +646,19 @@ def test_what_a_report_shows_is_no_markup(server, db, weir):
     assert len(list((weir.home / "compare").glob("*.json"))) == 2 and len(os.listdir(weir.home / "compare")) == 2
 
 
+def test_long_values_are_shown_by_their_beginnings(server, db, weir):
+    """a report of rows of megabytes is not megabytes; that two values differ behind what is shown of them is seen"""
+    server.sql("CREATE TABLE t (id INT PRIMARY KEY, v LONGTEXT, n INT)", "INSERT INTO t VALUES (1, CONCAT('x', REPEAT('ü', 1000000)), 7), (2, 'short', 8)", db=db)
+    weir.catch_up()
+    assert planted(server, db, "UPDATE t SET v = CONCAT(v, '!') WHERE id = 1") == 1
+    out = weir.run("compare", "--json", status=1).out
+    assert len(out) < 40000
+    [d] = json.loads(out)["tables"][0]["differences"]
+    assert d["columns"] == ["v"] and d["source"]["id"] == "1" and d["source"]["n"] == "7"
+    for side, size in (("source", 2000002), ("lake", 2000001)):
+        assert d[side]["v"].startswith("xüü") and f"ü... ({size} bytes, XXH3 " in d[side]["v"]
+
+
 def test_a_table_altered_behind_the_lakes_position_is_undecided_and_the_others_are_not(server, db, weir):
     writer.create(server, db, rows=500)
     server.sql("CREATE TABLE x (id INT PRIMARY KEY)", "CREATE TABLE y (id INT PRIMARY KEY)", "INSERT INTO x VALUES (1)", db=db)

@@ -2,6 +2,7 @@
 transactions and rows that are larger than the memory it may have (F13).
 
 Scaled down and on one server unless WEIR_FAULTS=full; WEIR_SEED repeats one."""
+import hashlib
 import json
 import os
 import random
@@ -243,10 +244,68 @@ def test_more_than_memory_in_one_transaction_and_in_one_row(own_server, make_wei
             assert w.running, w.log_text()
             print(f"a row of {blob} bytes: in the lake after {time.monotonic() - began:.1f} s; memory {memory.peak() >> 20} MiB, resident {memory.resident(w.proc.pid) >> 20} MiB at most")
         w.wait(300)
-        assert not memory.killed(), "killed for want of memory"
         assert memory.resident(w.proc.pid) < LIMIT
         w.stop()
+        w.run("compare", seconds=1200)
+        assert not memory.killed(), "killed for want of memory"
+    w.before_exec = None
     [(n, length)] = [(r["id"], len(r["b"])) for r in lake.table("d", "blobs").scan().to_arrow().to_pylist()]
     assert (n, length) == (1, blob)
     assert_equal(s, lake, "d", [*load.TABLES, "big"], readers=["pyiceberg"])
-    w.run("compare", seconds=1200)
+
+
+def test_a_large_row_is_loaded_changed_rewritten_and_compared_in_little_memory(own_server, make_weir):
+    """Rows of which one alone takes a quarter or more of the memory that Weir may have: two come one right after the other, one was there before, and one is deleted; their files are written anew together with those of small
+    rows; rows and server's sums are compared; one that cannot fit is refused before it is read."""
+    blob, limit = (200_000_000, LIMIT) if FULL else (60_000_000, 256 << 20)
+    s = own_server({"max_allowed_packet": "1G"})
+    s.sql("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY, n INT, b LONGBLOB, v LONGTEXT)", f"INSERT INTO d.t SELECT seq, 0, REPEAT('b', seq), NULL FROM ({numbers(300)}) s")
+    rnd = random.Random(SEED)
+    want = {}
+
+    def insert(cur, row, data):
+        want[row] = hashlib.md5(data).hexdigest()
+        cur.execute("INSERT INTO t VALUES (%s, 1, %s, 'x')", (row, data))
+        con.commit()
+
+    w = make_weir(s, [r"d\..*"], {"lake": {"commit": {"every": "200ms"}}})
+    lake = Lake(w.home)
+    with MemoryLimit(limit) as memory, s.connect(database="d", max_allowed_packet=1 << 30) as con, con.cursor() as cur:
+        w.before_exec = memory.join
+
+        def tell(what):
+            assert not memory.killed(), f"{what}: killed for want of memory"
+            print(f"{what}: memory {memory.peak() >> 20} MiB at most")
+        print(f"\nlimit of {limit >> 20} MiB by {memory.how}")
+        insert(cur, 1000, b"0123456789abcdef" * (blob // 16))   # its file is small: rewritten with the others
+        w.catch_up()
+        tell("load")
+        w.start()
+        w.wait(300)
+        for row in (1001, 1002):
+            insert(cur, row, rnd.randbytes(blob))
+        cur.execute("UPDATE t SET n = n + 1 WHERE id < 100")
+        cur.execute("UPDATE t SET v = 'y' WHERE id = 1002")     # both images, twice the row
+        con.commit()
+        w.wait(300)
+        assert w.running, w.log_text()
+        tell("changes")
+        cur.execute("DELETE FROM t WHERE id IN (150, 1001)")
+        con.commit()
+        del want[1001]
+        w.wait(300)
+        tell("a delete")
+        w.stop()
+        w.run("optimize", "--all", seconds=600)
+        tell("optimize")
+        for method in ("rows", "pushed"):
+            w.run("compare", "--method", method, seconds=1200)
+            tell(f"compare by {method}")
+        cur.execute("INSERT INTO t VALUES (2000, 2, REPEAT('x', %s), NULL)", (limit,))
+        con.commit()
+        w.run("sync", "--until", "current", status=1).says(r"a packet of more than \d+ MB", "source.max_packet", r"memory\.md")
+        tell("a row that does not fit")
+    w.before_exec = None
+    rows = lake.in_duckdb("d", "t")._con.execute("SELECT id, md5(b) FROM iceberg_scan(?) WHERE n = 1 AND id >= 1000", [lake.table("d", "t").metadata_location]).fetchall()
+    assert dict(rows) == want
+    assert lake.table("d", "t").scan().count() == 301

@@ -8,6 +8,7 @@
 #include "savepoint.h"
 #include "value.h"
 #include "weir/base/clock.h"
+#include "weir/base/large.h"
 #include "weir/base/map.h"
 #include "weir/base/mem.h"
 
@@ -713,7 +714,11 @@ static wr_code on_rows(wr_applier *a, wr_err *err) {
     if (over) return WR_OK;
     wr_ev_rows e;
     WR_TRY(wr_event_rows_parse(&a->ev, &a->format, &a->scratch, &e, err));
+    bool large = false; /* it came alone, unless it was compressed */
+    if (e.rows.n >= WR_LARGE_BYTES) wr_large_hold(&large);
     wr_code rc = wr_row_plan_decode(t->plan, &e, a->xa ? spool_change : give_change, a, &rows, err);
+    wr_buf_rest(&a->scratch);
+    wr_large_let_go(&large);
     if (a->env.stats && !a->searching && !a->second) count(&a->env.stats->rows, rows);
     return rc;
 }

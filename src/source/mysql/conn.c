@@ -9,6 +9,8 @@
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -117,8 +119,9 @@ static class classify(unsigned no, bool connecting) {
         return (class){WR_E_SERVER, WR_RETRY_SOON, "raise the account's limit (max_user_connections and the like)"};
     case CR_NET_PACKET_TOO_LARGE:
         return (class){WR_E_LIMIT, WR_RETRY_NO,
-                       "the server sent a packet larger than source.max_packet; raise it if the server is to be trusted "
-                       "and a row or a transaction is really that large"};
+                       "the server sent a packet larger than source.max_packet, which is what the memory that Weir may have "
+                       "leaves for one row unless weir.yaml says more (docs/operate/memory.md); give it more memory, or raise it, if the "
+                       "server is to be trusted and a row or a transaction is really that large"};
     case 1205:
     case 1213:
     case 1317:
@@ -367,6 +370,23 @@ wr_code wr_my_connect(const wr_my_conn_options *o, MYSQL **ret_mysql, wr_err *er
 }
 
 void wr_my_take_large(const wr_my_conn_options *o, MYSQL *m) { m->net.max_packet_size = o->packet_max; }
+
+/* A packet of the longest length goes on in a second one. */
+bool wr_my_large_ahead(MYSQL *m) {
+    const MARIADB_PVIO *pvio = m->net.pvio;
+    uint8_t head[3];
+    size_t cached = pvio && pvio->cache && pvio->cache_pos && pvio->cache_pos < pvio->cache + pvio->cache_size ? (size_t)(pvio->cache + pvio->cache_size - pvio->cache_pos) : 0;
+    if (cached >= sizeof head) memcpy(head, pvio->cache_pos, sizeof head);
+    else if (cached || !pvio || pvio->ctls || recv((int)mysql_get_socket(m), head, sizeof head, MSG_PEEK | MSG_DONTWAIT) != sizeof head) return false;
+    return head[0] == 0xff && head[1] == 0xff && head[2] == 0xff;
+}
+
+/* The library keeps its buffer as large as it ever was: its pages go back, it does not. */
+void wr_my_give_back(MYSQL *m) {
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = (uintptr_t)m->net.buff + WR_BUF_KEPT, to = (uintptr_t)m->net.buff + m->net.max_packet;
+    from = (from + page - 1) / page * page, to = to / page * page;
+    if (to > from && m->net.max_packet > WR_BUF_KEPT) (void)madvise((void *)from, to - from, MADV_DONTNEED);
+}
 
 void wr_my_disconnect(MYSQL *m) {
     if (!m) return;

@@ -26,6 +26,10 @@ wr_code wr_my_connect(const wr_my_conn_options *o, MYSQL **ret_mysql, wr_err *er
 void wr_my_disconnect(MYSQL *m);
 /* From now on packets up to o->packet_max are taken, not only those that answers about tables and settings need. */
 void wr_my_take_large(const wr_my_conn_options *o, MYSQL *m);
+/* Whether the packet that comes next is of 16 MB or more. False when that cannot be seen (over TLS, between the library's own reads). */
+bool wr_my_large_ahead(MYSQL *m);
+/* The last packet is not needed any more: what it took of memory goes back. */
+void wr_my_give_back(MYSQL *m);
 /* Closes at once by cutting the socket, for a connection in the middle of a result: an orderly close would first read all of it. */
 void wr_my_abandon(MYSQL *m);
 /* Fills err from the connection's last error: number, SQLSTATE, message, retry class. `doing` says what was tried. */

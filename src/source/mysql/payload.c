@@ -85,7 +85,11 @@ wr_code wr_payload_each(wr_payload *p, const wr_event *ev, wr_payload_fn *fn, vo
     if (!sized || size != wr_rd_left(&r)) return wr_fail(err, WR_E_DECODE, WR_RETRY_NO, "TRANSACTION_PAYLOAD claims %llu bytes and has %zu",
                                                          (unsigned long long)size, wr_rd_left(&r));
     wr_slice in = wr_rd_bytes(&r, size);
-    if (compression == 0) return unpack(p, in, wr_event_unpacked_max(ev), fn, ctx, err);
+    if (compression == 0) {
+        wr_code rc = unpack(p, in, wr_event_unpacked_max(ev), fn, ctx, err);
+        wr_buf_rest(&p->buf);
+        return rc;
+    }
     if (compression != 255)
         return wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "TRANSACTION_PAYLOAD with compression %llu; zstd (0) and none (255) are known",
                        (unsigned long long)compression);

@@ -4,6 +4,7 @@
 #include "decimal_bin.h"
 #include "json_binary.h"
 #include "value.h"
+#include "weir/base/large.h"
 #include "weir/base/mem.h"
 
 /* Binlog type bytes (MySQL field_types.h and MariaDB's own). */
@@ -328,7 +329,11 @@ static wr_code put_counted_value(const wr_row_plan *p, const plan_col *c, wr_sli
             if (z) memset(z, 0, c->pad - n), out->n += c->pad - n;
             return WR_OK;
         }
-        put_counted(out, s.p, n);
+        uint8_t *to = wr_buf_room(out, 4 + s.n);
+        if (!to) return wr_nomem(err, "row", s.n);
+        memcpy(to, &n, 4);
+        wr_large_move(to + 4, s.p, s.n);
+        out->n += 4 + s.n;
         return WR_OK;
     }
     case OP_JSON: {
@@ -557,7 +562,7 @@ static wr_code decode_image(wr_row_plan *p, wr_rd *r, const uint8_t *present, bo
                     if (!w) return wr_nomem(err, "row", n);
                     uint32_t n32 = (uint32_t)n;
                     memcpy(w, &n32, 4);
-                    memcpy(w + 4, b, n);
+                    wr_large_move(w + 4, b, n);
                     out->n += 4 + n;
                 } else {
                     wr_slice diffs_of = {0};
@@ -608,7 +613,7 @@ static wr_code merge_images(wr_row_plan *p, const piece *a, const wr_buf *abuf, 
     return wr_buf_check(out, "row", err);
 }
 
-wr_code wr_row_plan_decode(wr_row_plan *p, const wr_ev_rows *ev, wr_row_change_fn *fn, void *ctx, uint64_t *rows, wr_err *err) {
+static wr_code decode_rows(wr_row_plan *p, const wr_ev_rows *ev, wr_row_change_fn *fn, void *ctx, uint64_t *rows, wr_err *err) {
     if (ev->ncols != p->ncols)
         return wr_fail(err, WR_E_DECODE, WR_RETRY_NO, "table %s.%s: a rows event has %d columns, its TABLE_MAP %d", p->t->db, p->t->name, ev->ncols,
                        p->ncols);
@@ -670,6 +675,12 @@ wr_code wr_row_plan_decode(wr_row_plan *p, const wr_ev_rows *ev, wr_row_change_f
         ++*rows;
     }
     return WR_OK;
+}
+
+wr_code wr_row_plan_decode(wr_row_plan *p, const wr_ev_rows *ev, wr_row_change_fn *fn, void *ctx, uint64_t *rows, wr_err *err) {
+    wr_code rc = decode_rows(p, ev, fn, ctx, rows, err);
+    wr_buf_rest(&p->before), wr_buf_rest(&p->after), wr_buf_rest(&p->tmp), wr_buf_rest(&p->whole); /* there may be thousands of tables */
+    return rc;
 }
 
 /* ------------------------------------------------------------------ the plan */

@@ -26,6 +26,7 @@
 #include "answer.h"
 #include "snapshot_impl.h"
 #include "weir/base/clock.h"
+#include "weir/base/large.h"
 #include "weir/base/mem.h"
 
 /* ------------------------------------------------------------------ connection and definition */
@@ -135,12 +136,27 @@ static wr_code result_open(wr_snap *sn, const char *sql, result *ret, wr_err *er
     return WR_OK;
 }
 
-/* *ret_n = 0: no more rows. The packet is valid until the next call. */
+/* *ret_n = 0: no more rows. The packet is valid until the next call. A large one comes alone (base/large.h), until row_done. */
 static inline wr_code result_next(wr_snap *sn, const uint8_t **ret_p, size_t *ret_n, wr_err *err) {
     uint8_t *p = NULL;
+    if (__builtin_expect(wr_my_large_ahead(sn->m), 0)) wr_large_hold(&sn->large);
     if (wr_my_next_row(sn->m, "reading rows", &p, ret_n, err) != WR_OK) return as_ddl(sn, err);
     *ret_p = p;
     return WR_OK;
+}
+
+/* The packet has become the row. */
+static void packet_done(wr_snap *sn, size_t n) {
+    if (n < WR_LARGE_BYTES) return;
+    wr_large_hold(&sn->large);
+    wr_my_give_back(sn->m);
+}
+
+/* The row has been handed over, or never will be. */
+static void row_done(wr_snap *sn) {
+    if (!sn->large) return;
+    wr_buf_rest(&sn->row);
+    wr_large_let_go(&sn->large);
 }
 
 /* ------------------------------------------------------------------ open, close */
@@ -317,10 +333,13 @@ static wr_code read_piece(wr_snap *sn, const char *cond, progress *pr, wr_row_fn
         if (rc == WR_OK && pr->left == 1)
             rc = wr_snap_plan_cursor(sn->plan, p, n, &pr->after,
                                      err); /* before fn, which may use the time for whatever it likes */
+        packet_done(sn, n);
         if (rc == WR_OK) rc = fn(ctx, wr_buf_view(&sn->row), err);
+        row_done(sn);
         pr->left--;
         pr->rows++;
     }
+    row_done(sn);
     if (rc != WR_OK) wr_snap_drop(sn, true); /* rows may be on their way */
     result_close(sn, &r);
     return rc;
@@ -423,7 +442,10 @@ wr_code wr_snap_one_key(wr_snap *sn, const char *tail, char **ret_cursor, wr_err
         rc = result_next(sn, &p, &n, err);
         if (rc != WR_OK || n == 0) break;
         if (!cursor) rc = wr_snap_plan_cursor(sn->plan, p, n, &cursor, err);
+        packet_done(sn, n);
+        row_done(sn);
     }
+    row_done(sn);
     if (rc != WR_OK) wr_snap_drop(sn, true);
     result_close(sn, &r);
     if (rc != WR_OK) {
@@ -513,9 +535,12 @@ static wr_code read_view(wr_snap *sn, wr_row_fn *fn, void *ctx, wr_err *err) {
         rc = result_next(sn, &p, &n, err);
         if (rc != WR_OK || n == 0) break;
         rc = wr_snap_plan_row(sn->plan, p, n, &sn->row, err);
+        packet_done(sn, n);
         if (rc == WR_OK) rc = fn(ctx, wr_buf_view(&sn->row), err);
+        row_done(sn);
         if (rate && ++since >= step) wr_budget_rows(sn->s->budget, (double)since), since = 0;
     }
+    row_done(sn);
     if (rc != WR_OK) wr_snap_drop(sn, true);
     result_close(sn, &r);
     wr_budget_leave(sn->s->budget, &slot);

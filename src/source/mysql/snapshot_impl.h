@@ -34,6 +34,7 @@ struct wr_snap {
     bool padded;      /* see find_key */
     uint64_t estimate;
     wr_buf row;
+    bool large; /* it or its packet is, and comes alone */
 };
 
 /* Rows the optimiser expects for a condition ("" = all) on the key. sn->m must be connected. */

@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include "weir/base/large.h"
 #include "weir/base/mem.h"
 
 typedef enum wire { W_NONE = 0, W_1, W_2, W_4, W_8, W_DATETIME, W_TIME, W_BYTES } wire;
@@ -639,7 +640,7 @@ wr_code wr_snap_plan_row(const wr_snap_plan *pl, const uint8_t *packet, size_t n
                 return wr_fail(err, WR_E_LIMIT, WR_RETRY_NO, "column %s: a value of more than 4 GiB", o->col->name);
             uint32_t len = (uint32_t)vn;
             memcpy(d, &len, 4);
-            memcpy(d + 4, v, vn);
+            wr_large_move(d + 4, v, vn);
             d += 4 + vn;
             break;
         }

@@ -9,6 +9,7 @@
 #include "topology.h"
 #include "source_impl.h"
 #include "weir/base/clock.h"
+#include "weir/base/limit.h"
 #include "weir/base/mem.h"
 #include "weir/base/sum.h"
 
@@ -211,6 +212,14 @@ wr_code wr_source_current(wr_source *s, const wr_source_options *o, wr_pos *ret_
     return rc == WR_OK ? wr_source_now(s, ret_pos, err) : rc;
 }
 
+/* Beside what everything else takes; of a large packet there is one at a time, once (base/large.h). */
+static size_t packet_that_fits(void) {
+    const uint64_t rest = UINT64_C(128) << 20, least = UINT64_C(16) << 20;
+    uint64_t limit = wr_memory_limit();
+    if (!limit || limit > WR_EVENT_MAX + rest) return WR_EVENT_MAX;
+    return limit > rest + least ? (size_t)(limit - rest) : least;
+}
+
 static wr_code open_on(wr_source *s, const wr_source_options *o, wr_err *err) {
     bool ok = dup_into(&s->conn.user, o->user) &&
               dup_into(&s->conn.password, o->password) && dup_into(&s->conn.tls_ca, o->tls_ca) &&
@@ -219,7 +228,7 @@ static wr_code open_on(wr_source *s, const wr_source_options *o, wr_err *err) {
     WR_TRY(wr_my_lines_new(&s->conn.lines, err));
     s->conn.tls = o->tls; /* AUTO: until the server is chosen */
     s->conn.tls_chosen = o->tls != WR_TLS_AUTO;
-    s->conn.packet_max = o->packet_max ? o->packet_max : WR_EVENT_MAX;
+    s->conn.packet_max = o->packet_max ? o->packet_max : packet_that_fits();
     s->types = (wr_my_types){.zero_date = o->zero_date, .time_as = o->time_as, .replaced = &s->stats.replaced_dates};
     s->max_threads_running = o->max_threads_running, s->max_replica_lag_s = o->max_replica_lag_s;
     s->server_id = o->server_id ? o->server_id : derived_server_id(o->pipeline_name);

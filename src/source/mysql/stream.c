@@ -13,6 +13,7 @@
 #include "source_impl.h"
 #include "topology.h"
 #include "weir/base/clock.h"
+#include "weir/base/large.h"
 #include "weir/base/mem.h"
 
 #define COM_BINLOG_DUMP_GTID_ 30
@@ -331,6 +332,22 @@ static wr_code read_packet(stream *st, const wr_pos *from, wr_slice *ret, wr_err
     return WR_OK;
 }
 
+/* A large event comes and goes alone. */
+static wr_code next_event(stream *st, const wr_pos *from, bool *ret_beat, wr_err *err) {
+    bool large = false;
+    wr_slice event;
+    if (wr_my_large_ahead(st->m)) wr_large_hold(&large);
+    wr_code rc = read_packet(st, from, &event, err);
+    if (rc == WR_OK) {
+        *ret_beat = event.n > 4 && (event.p[4] == EV_HEARTBEAT || event.p[4] == EV_HEARTBEAT_V2);
+        if (event.n >= WR_LARGE_BYTES) wr_large_hold(&large);
+        rc = wr_applier_feed(st->applier, event, err);
+    }
+    if (large) wr_my_give_back(st->m);
+    wr_large_let_go(&large);
+    return rc;
+}
+
 static wr_code run(stream *st, const wr_pos *from, wr_err *err) {
     for (;;) {
         wr_code rc = wait_packet(st, err);
@@ -338,15 +355,14 @@ static wr_code run(stream *st, const wr_pos *from, wr_err *err) {
         WR_TRY(rc);
         int64_t now = wr_mono_us();
         if (now - st->stop_asked_us > STOP_EVERY_US && stopping(st)) return WR_OK;
-        wr_slice event;
         if (!st->s->stats.waiting_us) set_waiting(st, now); /* a cut in the middle of a packet */
-        WR_TRY(read_packet(st, from, &event, err));
-        WR_TRY(wr_applier_feed(st->applier, event, err));
+        bool beat = false;
+        WR_TRY(next_event(st, from, &beat, err));
         if (st->again.file[0]) {
             WR_TRY(go_back(st, err));
             continue;
         }
-        if (event.n > 4 && (event.p[4] == EV_HEARTBEAT || event.p[4] == EV_HEARTBEAT_V2)) {
+        if (beat) {
             WR_TRY(find_place(st, err));
             if (st->tls) WR_TRY(wr_applier_idle(st->applier, err));
         }

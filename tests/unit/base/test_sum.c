@@ -56,12 +56,27 @@ static void known_xxh3_values_are_met(void **st) {
     assert_true(wr_hash64(b, 1000, 0) == 0x9f911236d1a02bd7ULL && wr_hash64(b, 1000, 7) == 0xc0d3780a7226df58ULL && wr_hash64(b, 241, 0) == 0x2de42aed8d7c80d8ULL);
 }
 
+static void a_hash_in_pieces_is_that_of_the_whole(void **st) {
+    static uint8_t b[5000];
+    wr_hasher *h = wr_hasher_new();
+    assert_non_null(h);
+    for (size_t i = 0; i < sizeof b; i++) b[i] = (uint8_t)(i * 131 >> 3);
+    for (size_t n = 0; n <= sizeof b; n += n < 300 ? 1 : 127)
+        for (size_t step = 1; step < n + 2; step = step * 3 + 1) {
+            for (size_t at = 0; at < n; at += step) wr_hasher_add(h, b + at, n - at < step ? n - at : step);
+            assert_true(wr_hasher_end(h) == wr_hash64(b, n, 0));
+        }
+    wr_hasher_free(h);
+    wr_hasher_free(NULL);
+}
+
 int main(void) {
     const struct CMUnitTest t[] = {
         cmocka_unit_test(known_crc32_values_are_met),
         cmocka_unit_test(instructions_and_tables_agree_at_every_length_and_alignment),
         cmocka_unit_test(a_sum_can_be_taken_in_pieces),
         cmocka_unit_test(known_xxh3_values_are_met),
+        cmocka_unit_test(a_hash_in_pieces_is_that_of_the_whole),
     };
     return cmocka_run_group_tests(t, NULL, NULL);
 }

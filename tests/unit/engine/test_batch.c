@@ -189,6 +189,34 @@ static void each_failed_allocation_is_reported_and_loses_nothing(void **state) {
     wr_schema_unref(s);
 }
 
+/* Written from where it lies; rows before and behind it are the batch's own. */
+static void a_large_value_on_loan_is_written_without_a_copy(void **state) {
+    enum { LARGE = 17 << 20 };
+    wr_schema *s = schema_of((wr_type[]){T(WR_INT), T(WR_BINARY), T(WR_STRING)}, 3);
+    wr_batch *b = NULL;
+    WR_AUTO_BUF wr_buf row = WR_BUF_INIT, back = WR_BUF_INIT;
+    char *big = malloc(LARGE);
+    memset(big, 'x', LARGE);
+    assert_ok(wr_batch_new(s, &b, err));
+    for (int i = 0; i < 3; i++) add(b, s, (wr_value[]){vint(i), vstr("small"), vnull()});
+    row_of(&row, s, (wr_value[]){vint(7), vbytes(big, LARGE), vstr("beside")});
+    size_t bytes = wr_batch_bytes(b);
+    assert_ok(wr_batch_append_loan(b, wr_buf_view(&row), err));
+    assert_true(wr_batch_bytes(b) < bytes + (1 << 20));
+    wr_err e = WR_ERR_INIT;
+    assert_int_equal(wr_batch_append_loan(b, wr_slice_of(row.p, row.n - 1), &e), WR_E_CORRUPT); /* leaves nothing of it behind */
+    add(b, s, (wr_value[]){vint(8), vstr("small"), vnull()});
+    assert_int_equal(wr_batch_rows(b), 5);
+    assert_ok(wr_batch_row(b, 3, &back, err));
+    assert_true(back.n == row.n && !memcmp(back.p, row.p, row.n));
+    wr_buf_clear(&back);
+    assert_ok(wr_batch_row(b, 4, &back, err));
+    assert_int_equal(back.n, 1 + 4 + 4 + 5);
+    wr_batch_free(b);
+    wr_schema_unref(s);
+    free(big);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_come_back_byte_for_byte),
@@ -198,6 +226,7 @@ int main(void) {
         cmocka_unit_test(a_decimal_with_too_many_digits_is_refused),
         cmocka_unit_test(large_values_end_a_chunk_early_and_rows_are_still_found),
         cmocka_unit_test(each_failed_allocation_is_reported_and_loses_nothing),
+        cmocka_unit_test(a_large_value_on_loan_is_written_without_a_copy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,16 @@
 #include "rows.h"
 #include <pthread.h>
 
+#include <fcntl.h>
+
 static wr_engine *eng;
+
+static void put_file(const char *path, const void *p, size_t n) {
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    assert_int_equal(fwrite(p, 1, n, f), n);
+    fclose(f);
+}
 
 static int open_engine(void **state) {
     wr_err e = WR_ERR_INIT;
@@ -175,6 +184,92 @@ static void values_larger_than_a_page_come_back(void **state) {
     wr_parquet_file f = round_trip(b, s, "large.parquet", NULL);
     wr_parquet_file_clear(&f);
     free(big);
+    wr_batch_free(b);
+    wr_schema_unref(s);
+}
+
+/* More in a row group than DuckDB is asked for: nulls, a dictionary in front of the long values, empty ones between them, columns that may not be null, and what is between two long columns. */
+static wr_schema *long_schema(void) {
+    wr_column cols[] = {{.name = (char *)"id", .id = 1, .type = T(WR_INT), .key_ord = 1},
+                        {.name = (char *)"a", .id = 2, .type = T(WR_BINARY), .nullable = true},
+                        {.name = (char *)"b", .id = 3, .type = T(WR_LONG), .nullable = true},
+                        {.name = (char *)"c", .id = 4, .type = T(WR_STRING)}};
+    wr_schema *s = NULL;
+    assert_ok(wr_schema_new(cols, 4, 1, &s, err));
+    return s;
+}
+
+static wr_batch *long_batch(const wr_schema *s, char *big, size_t n) {
+    wr_batch *b = NULL;
+    uint64_t seed = 4;
+    for (size_t i = 0; i < n; i++) big[i] = (char)('a' + (i % (4u << 20) < 1u << 20 ? rnd(&seed) : i) % 26);
+    assert_ok(wr_batch_new(s, &b, err));
+    for (int i = 0; i < 5000; i++) {
+        size_t a = i == 2100 ? n : i == 2101 || i == 4999 ? 1u << 20 : i == 4000 ? (1u << 20) - 1 : i > 3000 ? (size_t)(i % 5) : 3;
+        size_t c = i == 7 || i == 2100 ? 17u << 20 : (size_t)(i % 3);
+        add(b, s, (wr_value[]){vint(i), i % 11 == 3 && a < 9 ? vnull() : vbytes(big, a), i % 4 ? vlong(i) : vnull(), vbytes(big + 1, c)});
+    }
+    for (uint32_t i = 0; i < 5000; i += 6) wr_batch_kill(b, i);
+    return b;
+}
+
+static void long_values_come_back_alone_and_beside_others(void **state) {
+    wr_schema *s = long_schema();
+    size_t n = 40u << 20;
+    char *big = malloc(n);
+    wr_batch *b = long_batch(s, big, n);
+    for (uint64_t rows = 2048; rows <= 8192; rows *= 2) {
+        wr_parquet_file f = round_trip(b, s, "long.parquet", &(wr_parquet_options){.row_group_rows = rows});
+        assert_int_equal(f.cols[1].upper_n, 16);
+        wr_parquet_file_clear(&f);
+    }
+    free(big);
+    wr_batch_free(b);
+    wr_schema_unref(s);
+}
+
+static wr_code sum_row(void *ctx, uint64_t pos, wr_slice row, wr_err *err) {
+    for (size_t i = 0; i < row.n; i++) *(uint64_t *)ctx = *(uint64_t *)ctx * 31 + row.p[i];
+    return WR_OK;
+}
+
+/* Each byte of a page's header and of the footer, and of the pages now and then. What a flip makes of it is an error or the same rows: sums stand behind the pages. */
+static void a_garbled_file_of_long_values_is_an_error(void **state) {
+    wr_schema *s = long_schema();
+    size_t n = 33u << 20;
+    char *big = calloc(1, n), path[128];
+    wr_batch *b = NULL;
+    assert_ok(wr_batch_new(s, &b, err));
+    for (int i = 0; i < 3; i++) add(b, s, (wr_value[]){vint(i), i == 1 ? vbytes(big, n) : vnull(), vlong(i), vstr("x")});
+    wr_parquet_file f = {0};
+    assert_ok(wr_parquet_write(eng, b, tmp_path(path, "garbled.parquet"), NULL, &f, err));
+    int fd = open(path, O_RDONLY);
+    size_t bytes = f.bytes;
+    uint8_t *file = malloc(bytes);
+    assert_int_equal(read(fd, file, bytes), bytes);
+    close(fd);
+    wr_parquet_read_options o = {.columns = (int[]){1}, .ncolumns = 1};
+    uint64_t sum = 0, failed = 0;
+    assert_ok(wr_parquet_read(eng, path, s, &o, sum_row, &sum, err));
+    for (size_t at = 0; at < bytes; at += at < 150 || at + 900 > bytes ? 3 : 211) {
+        wr_err e = WR_ERR_INIT;
+        uint64_t seen = 0;
+        uint8_t was = file[at];
+        file[at] ^= (uint8_t)(1u << at % 8);
+        put_file(path, file, bytes);
+        file[at] = was;
+        wr_code rc = wr_parquet_read(eng, path, s, &o, sum_row, &seen, &e);
+        if (rc != WR_OK) assert_non_null(strstr(e.msg, path)), failed++;
+    }
+    assert_true(failed > 20);
+    for (size_t cut = bytes - 1; cut > bytes - 20; cut--) {
+        wr_err e = WR_ERR_INIT;
+        put_file(path, file, cut);
+        assert_int_not_equal(wr_parquet_read(eng, path, s, &o, sum_row, &sum, &e), WR_OK);
+    }
+    unlink(path);
+    wr_parquet_file_clear(&f);
+    free(big), free(file);
     wr_batch_free(b);
     wr_schema_unref(s);
 }
@@ -373,13 +468,6 @@ static void a_change_of_type_that_iceberg_does_not_know_is_refused(void **state)
     wr_parquet_file_clear(&f);
     wr_batch_free(b);
     wr_schema_unref(old);
-}
-
-static void put_file(const char *path, const void *p, size_t n) {
-    FILE *f = fopen(path, "w");
-    assert_non_null(f);
-    assert_int_equal(fwrite(p, 1, n, f), n);
-    fclose(f);
 }
 
 static void a_file_without_field_ids_is_refused(void **state) {
@@ -711,6 +799,8 @@ int main(void) {
         cmocka_unit_test(files_of_no_row_one_row_and_only_nulls_are_files),
         cmocka_unit_test(columns_of_few_values_come_back_through_a_dictionary),
         cmocka_unit_test(values_larger_than_a_page_come_back),
+        cmocka_unit_test(long_values_come_back_alone_and_beside_others),
+        cmocka_unit_test(a_garbled_file_of_long_values_is_an_error),
         cmocka_unit_test(bounds_are_over_live_rows_in_icebergs_form),
         cmocka_unit_test(bounds_of_text_stop_at_16_characters),
         cmocka_unit_test(a_lists_statistics_are_those_of_its_elements),

@@ -77,8 +77,10 @@ static void note(world *w, wr_point at, const tx *t, int i) {
     wr_change c = {.op = t->c[i].op, .table = t->c[i].table, .schema_version = 1};
     if (c.op != WR_OP_INSERT) c.before = row;
     if (c.op != WR_OP_DELETE) c.after = row;
-    wr_change_encode(&b, &c);
-    wr_ledger_note(w->l, at, wr_buf_view(&b));
+    if (at == WR_CONSUMED) return wr_change_encode(&b, &c), wr_ledger_note(w->l, at, wr_buf_view(&b));
+    wr_change_parts p; /* in pieces, and as a whole at the point behind: the same */
+    wr_change_split(&c, &p);
+    for (int k = 0; k < p.n; k++) wr_ledger_note_piece(w->l, at, p.part[k], k + 1 < p.n);
 }
 
 static void pass_through(world *w, wr_point at, uint64_t offset) {
@@ -92,7 +94,11 @@ static void capture(world *w) {
     t->n = (int)roll(7);
     t->event_us = (MINUTE + (int64_t)w->last / 50) * 60000000 + roll(60000000);
     for (int i = 0; i < t->n; i++) t->c[i].op = (uint8_t)(1 + roll(3)), t->c[i].table = 1 + roll(TABLES), t->c[i].value = rng;
-    if (roll(10) == 0 && t->n) note(w, WR_CAPTURED, t, 0), wr_ledger_abort(w->l, WR_CAPTURED); /* the connection was lost in its middle */
+    if (roll(10) == 0 && t->n) { /* the connection was lost in its middle */
+        note(w, WR_CAPTURED, t, 0);
+        if (roll(2)) wr_ledger_note_piece(w->l, WR_CAPTURED, wr_slice_of("\x01\x02\x03", 3), true);
+        wr_ledger_abort(w->l, WR_CAPTURED);
+    }
     w->last++;
     pass_through(w, WR_CAPTURED, w->last);
 }

@@ -146,7 +146,9 @@ static inline wr_code append_records(wr_queue *q, shape s, uint64_t offset, wr_e
     uint8_t *p = payload_room();
     for (uint32_t i = 0, n = txn_records(s, offset); i < n; i++) {
         size_t bytes = record_make(s, offset, i, p);
-        WR_TRY(wr_queue_append(q, record_kind(offset, i), wr_slice_of(p, bytes), err));
+        wr_slice parts[3] = {wr_slice_of(p, bytes / 3), wr_slice_of(p + bytes / 3, 0), wr_slice_of(p + bytes / 3, bytes - bytes / 3)};
+        if (i % 2) WR_TRY(wr_queue_append_parts(q, record_kind(offset, i), parts, 3, err));
+        else WR_TRY(wr_queue_append(q, record_kind(offset, i), wr_slice_of(p, bytes), err));
     }
     return WR_OK;
 }

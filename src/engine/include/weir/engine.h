@@ -32,6 +32,8 @@ void wr_batch_free(wr_batch *b);
  * WR_E_CORRUPT for bytes that do not fit the schema, WR_E_INVAL for a decimal with more digits than its column,
  * WR_E_LIMIT for a value above 1 GB, WR_E_NOMEM. */
 wr_code wr_batch_append(wr_batch *b, wr_slice row, wr_err *err);
+/* The same, but large texts and binaries (base/large.h) stay where they are: the batch is written or freed before the row goes. */
+wr_code wr_batch_append_loan(wr_batch *b, wr_slice row, wr_err *err);
 /* Rows marked dead are left out when the batch is written; later rows move up. Twice is once, a row that is not there none. */
 void wr_batch_kill(wr_batch *b, uint32_t row);
 uint32_t wr_batch_rows(const wr_batch *b);      /* dead ones included */
@@ -111,10 +113,17 @@ void wr_parquet_writer_abandon(wr_parquet_writer *w);
  * widening are applied. `columns` (indexes into schema, NULL = all) limits what is read: then rows are rows of a schema
  * with only those columns, in that order. fn gets the position in the file, and ends the reading by returning an error.
  * WR_E_NOTFOUND; WR_E_DECODE for damage, for a column that is of another type in the file and for a file without field ids;
- * WR_E_UNSUPPORTED for a null within a list; WR_E_LIMIT when memory_bytes do not suffice. */
+ * WR_E_UNSUPPORTED for a null within a list; WR_E_LIMIT when memory_bytes do not suffice, which cannot be with a file of
+ * ours: texts and binaries that are long in it are read past DuckDB, and a row costs its own size. A large row (base/large.h) comes alone. */
+typedef struct wr_inherit { /* what nulls of a long column are, and all its values where the file lacks it: base, and the row's position more; below 0: they are null */
+    int column; /* of those that are read */
+    int64_t base;
+    bool by_row;
+} wr_inherit;
 typedef struct wr_parquet_read_options {
     const int *columns; int ncolumns;
     bool fill_initial;
+    const wr_inherit *inherit; int ninherit;
 } wr_parquet_read_options;
 wr_code wr_parquet_read(wr_engine *e, const char *path, const wr_schema *schema, const wr_parquet_read_options *opts,
                         wr_code (*fn)(void *ctx, uint64_t pos, wr_slice row, wr_err *err), void *ctx, wr_err *err);

@@ -45,6 +45,8 @@ uint64_t wr_ledger_kept(wr_ledger *l);
  * Nothing here fails: when memory is out the epochs of that moment count as not counted, which is an alarm. NULL for l: nobody counts.
  * A note belongs to the transaction that is open at this point; `change` is a change as encoded by wr_change_encode. */
 void wr_ledger_note(wr_ledger *l, wr_point at, wr_slice change);
+/* A change in pieces; the operation and the table are in the first one. `more` with all but the last. */
+void wr_ledger_note_piece(wr_ledger *l, wr_point at, wr_slice piece, bool more);
 /* Ends the transaction of this offset. Captured: the offset is the queue's answer, so this comes right after wr_queue_end. */
 void wr_ledger_end(wr_ledger *l, wr_point at, uint64_t offset, int64_t event_time_us);
 void wr_ledger_abort(wr_ledger *l, wr_point at); /* forgets the notes since the last end */

@@ -152,6 +152,13 @@ typedef struct wr_change {
     wr_slice after;          /* row; empty for DELETE */
 } wr_change;
 void wr_change_encode(wr_buf *b, const wr_change *c);
+/* The same bytes in n parts, of which the images are not copied. */
+typedef struct wr_change_parts {
+    wr_slice part[4];
+    int n;
+    uint8_t head[2][24];
+} wr_change_parts;
+void wr_change_split(const wr_change *c, wr_change_parts *ret_parts /* borrows from c, and from itself */);
 wr_code wr_change_decode(wr_rd *r, wr_change *ret_change, wr_err *err); /* borrows from r */
 
 /* A schema event, in order with the changes. It carries the whole new state of one table, so that a reader needs no

@@ -26,7 +26,7 @@ typedef enum wr_queue_codec {
 /* Sees what has just been written to the segment file, decoded from the very bytes. @thread the queue's writer; must not call the queue */
 typedef struct wr_queue_tap {
     void *ctx;
-    void (*change)(void *ctx, wr_slice payload);
+    void (*change)(void *ctx, wr_slice piece, bool more); /* a long payload comes in pieces of some kilobytes and up, `more` with all but the last; the first has 32 bytes or more */
     void (*end)(void *ctx, uint64_t offset, int64_t event_time_us); /* the changes before it belong to this transaction */
     void (*abort)(void *ctx);                                      /* the changes since the last end do not count */
     void (*failed)(void *ctx, const wr_err *err);                   /* memory is out: some of it could not be looked at */
@@ -62,6 +62,8 @@ void wr_queue_close(wr_queue *q); /* syncs what has ended; drops an open transac
 /* Adds a record to the open transaction; opens one when none is. Returns when it is in memory or written, not when durable: it
  * waits only while 16 blocks are on their way to the disk. At most 4 GiB; the reader puts it together in memory. */
 wr_code wr_queue_append(wr_queue *q, wr_record_kind kind, wr_slice payload, wr_err *err);
+/* The same for a payload that lies in several places. */
+wr_code wr_queue_append_parts(wr_queue *q, wr_record_kind kind, const wr_slice *parts, int nparts, wr_err *err);
 /* Closes the open transaction (an empty one is fine: it only moves the position) at source position `pos`, committed at
  * event_time_us. *ret_offset is its offset. Waits while the segments that hold anything unreleased are over max_bytes, unless
  * everything ended has been released (WR_E_CANCELLED after wr_queue_stop: the transaction is still open then). Who reads
@@ -83,7 +85,7 @@ void wr_queue_stop(wr_queue *q);
 typedef struct wr_queue_record {
     uint64_t offset;        /* of its transaction */
     uint8_t kind;           /* wr_record_kind, or 0: the end of the transaction, without payload */
-    wr_slice payload;       /* borrowed until the next read */
+    wr_slice payload;       /* borrowed until the next read. A large one (base/large.h): the reader has entered, and leaves with the next read */
     const wr_pos *pos;      /* end of transaction only; borrowed until the next read */
     int64_t event_time_us;  /* end of transaction only */
 } wr_queue_record;
@@ -93,6 +95,7 @@ typedef struct wr_queue_record {
  * or is not the queue that was read before. */
 wr_code wr_queue_reader_new(wr_queue *q, uint64_t after, wr_queue_reader **ret_reader, wr_err *err);
 void wr_queue_reader_free(wr_queue_reader *r);
+void wr_queue_reader_only_ends(wr_queue_reader *r); /* it gives no other records from now on */
 /* Next record of a whole, durable transaction. WR_E_TIMEOUT when none came within timeout_ms (0 = only look, -1 = for ever): only
  * ever between two transactions. WR_E_CANCELLED after wr_queue_stop, and the error of a failed queue, come when everything durable
  * has been read. WR_E_CORRUPT names segment file, byte, the last good transaction and the way out; WR_E_NOTFOUND: released under

@@ -52,7 +52,7 @@ typedef struct wr_source_options { /* strings are borrowed during open only */
     int max_readers;                   /* statements that read tables at once, likewise; 0 = no limit, at most 64 */
     const char *budget_path;           /* file through which all processes share these two (docs/formats/budget.md); NULL = this one alone */
     int max_threads_running, max_replica_lag_s; /* wr_source_wait_until_calm; 0 = no limit */
-    size_t packet_max;                 /* largest row or event that is taken; 0 = 1 GiB, what servers send at most */
+    size_t packet_max;                 /* largest row or event that is taken; 0 = 1 GiB, what servers send at most, or the memory that there is without 128 MiB */
     const char *spool_dir;             /* for prepared XA transactions; created when needed */
 } wr_source_options;
 

@@ -32,6 +32,12 @@ typedef struct wr_buf {
     { 0 }
 void wr_buf_free(wr_buf *b); /* frees the memory and resets; NULL is fine */
 static inline void wr_buf_clear(wr_buf *b) { b->n = 0, b->failed = false; }
+/* Clears a buffer that is used again and again. What one row of many megabytes has made of it is given back. */
+#define WR_BUF_KEPT ((size_t)4 << 20)
+static inline void wr_buf_rest(wr_buf *b) {
+    if (__builtin_expect(b->cap > WR_BUF_KEPT, 0)) wr_buf_free(b);
+    else wr_buf_clear(b);
+}
 bool wr_buf_grow_(wr_buf *b, size_t more);
 /* Room for `more` bytes at b->p + b->n, or NULL when memory is out. Does not move n. */
 static inline uint8_t *wr_buf_room(wr_buf *b, size_t more) {
