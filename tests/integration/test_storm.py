@@ -116,7 +116,9 @@ class Storm:
         self.undo_due(everything=True)
         if self.weir.at_work(60) is None:       # before it is, the signal ends it at once: nothing has begun
             return self.look_after()
-        self.weir.stop()
+        self.weir.proc.send_signal(signal.SIGTERM)
+        r = self.weir.ended(60)                 # a last commit that met a full disk is told, and made by the next start
+        assert r.status == 0 or "No space left" in r.out, repr(r)
         self.start()
 
     def kill_in_commit(self):
