@@ -66,7 +66,7 @@ def test_no_false_alarm_under_load(server, db, weir):
     compared = 0
     with writer.Writer(server, db, SEED) as w, Churn(server, db, "UPDATE hot SET n = n + 1"):
         end = time.monotonic() + float(os.environ.get("WEIR_COMPARE_SECONDS", "20"))
-        while time.monotonic() < end:
+        while time.monotonic() < end or compared < 5:
             r = compare(weir, "--parallel", str(1 + compared % 3), "--method", ("rows", "pushed")[compared % 2])
             assert {n: t["verdict"] for n, t in tables(r).items()} == dict.fromkeys([*TABLES, "hot"], "EQUAL"), r
             compared += 1
@@ -74,7 +74,6 @@ def test_no_false_alarm_under_load(server, db, weir):
                 weir.kill()
                 w.halt.wait(1)
                 weir.start()
-    assert compared >= 5
     weir.wait()
     assert compare(weir)["verdict"] == "EQUAL"
 
