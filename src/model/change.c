@@ -12,6 +12,7 @@ static size_t put_varint(uint8_t *d, uint64_t v) {
 /* u8 operation, varint table, varint schema version, then the images the operation has: varint length, bytes. */
 void wr_change_split(const wr_change *c, wr_change_parts *ret) {
     assert(c->op >= WR_OP_INSERT && c->op <= WR_OP_DELETE);
+    // cppcheck-suppress uninitvar; an array's place, of which nothing is read
     uint8_t *head = ret->head[0];
     size_t n = 0;
     head[n++] = c->op;
