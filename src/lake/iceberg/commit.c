@@ -54,7 +54,7 @@ static wr_code plan_all(commit *m, wr_err *err) {
         WR_TRY(wr_plan_edit(&m->edits[i], m->c->rest ? WR_PLAN_METADATA_SENT : WR_PLAN_METADATA_FILE, &m->plans[i], err));
         m->nuris += m->plans[i].nfiles, m->nobsolete += m->plans[i].nobsolete;
     }
-    m->uris = wr_calloc((size_t)(m->nuris + m->nobsolete), sizeof *m->uris);
+    m->uris = wr_calloc((size_t)m->nuris + (size_t)m->nobsolete, sizeof *m->uris);
     if (!m->uris) return wr_nomem(err, "commit", (size_t)m->nuris * sizeof *m->uris);
     int k = 0;
     for (int i = 0; i < m->n; i++)

@@ -1,5 +1,4 @@
 /* Statements of the binlog applied to the catalogue. The rules for helpers of online schema changes and for renames are in README.md. */
-#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>
@@ -1098,7 +1097,7 @@ static wr_code alter_known(apply *ap, const wr_sql *s, wr_entry *e, const wr_ddl
     }
     wr_code rc = ap->p->bad ? not_understood(ap, &why) : wr_ddl_edit(old, b, &cx, &t, &f, &why);
     if (rc == WR_E_NOMEM) return *err = why, rc;
-    if (rc != WR_OK) {
+    if (rc != WR_OK || !t) { /* there is none when it has failed */
         WR_TRY(alter_from_server(ap, old, &why, err));
         if (!rename) return WR_OK;
         mover m = {.from = s->names[0], .to = rename->table};
@@ -1107,7 +1106,6 @@ static wr_code alter_known(apply *ap, const wr_sql *s, wr_entry *e, const wr_ddl
         wr_my_table_free(m.def);
         return rc;
     }
-    assert(t);
     f.rows_lost = f.rows_lost || s->ignore;
     WR_AUTO bool *initial = wr_calloc((size_t)t->ncols, sizeof *initial);
     if (!initial) return wr_nomem(err, "table definition", (size_t)t->ncols);
