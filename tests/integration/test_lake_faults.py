@@ -1,6 +1,7 @@
 """Faults of the lake's side: an object store and a catalog that fail (F9), and others who commit to the tables (F10).
 
 Scaled down and on one server unless WEIR_FAULTS=full; WEIR_SEED repeats one."""
+import json
 import os
 import threading
 import time
@@ -66,6 +67,9 @@ def test_a_store_that_fails(server, db, make_weir, faulty, tmp_path, monkeypatch
     for t in load.TABLES:
         told = offsets(lake.table(db, t))
         assert told == sorted(set(told)) and len(told) > 2, f"{t}: commits of these offsets: {told}"
+    for a in w.ledger()[1] if FULL else ():     # three minutes without a commit are told, and rightly
+        assert "has committed nothing" in json.dumps(a), a
+        w.run("ledger", "--acknowledge", a["id"], "--why", "the store was away")
 
 
 # ---------------------------------------------------------------- F10
