@@ -130,6 +130,8 @@ class Weir:
         what it captured in its last second to be counted by the next one."""
         if self.proc or not (self.home / "ledger.db").exists():
             return
+        if "there is no ledger" in self.run("ledger", status=None).err:        # it died while it began its first one
+            return
         lines, alarms, _ = self.ledger()
         assert not alarms, f"the ledger: {alarms}"
         for x in [] if self.died else lines:
