@@ -180,6 +180,7 @@ void wr_book_tick(wr_book *b, int64_t now_us) {
     for (int i = 0; i < b->n; i++) {
         wr_alarm *a = &b->alarms[i];
         if (a->state == WR_ALARM_RECOVERED) continue;
+        if (a->quiet_us > now_us) a->quiet_us = now_us; /* the clock was set back */
         if (a->quiet_us && now_us - a->quiet_us >= b->recovery_us) {
             a->state = WR_ALARM_RECOVERED, a->recovered_us = a->quiet_us;
             tell(b, a, WR_EVENT_RECOVERED, 0, now_us);

@@ -49,6 +49,19 @@ static void one_that_is_open_is_told_once_and_counted(void **state) {
     wr_book_free(&b);
 }
 
+static void a_clock_that_is_set_back_keeps_no_alarm_open(void **state) {
+    wr_book b = book_of(1);
+    raise_at(&b, WR_ALARM_WARNING, 5000);
+    told(&b, 5000);
+    wr_book_clear(&b, KIND, "shop", 5001 * S);
+    wr_book_tick(&b, 1000 * S);
+    wr_book_tick(&b, 1029 * S);
+    assert_string_equal(told(&b, 1029), "");
+    wr_book_tick(&b, 1030 * S);
+    assert_string_equal(told(&b, 1030), "chat:recovered");
+    wr_book_free(&b);
+}
+
 static void it_recovers_when_it_stayed_away_and_opens_anew_after_that(void **state) {
     wr_book b = book_of(1);
     raise_at(&b, WR_ALARM_WARNING, 0);
@@ -236,6 +249,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_that_is_open_is_told_once_and_counted),
         cmocka_unit_test(it_recovers_when_it_stayed_away_and_opens_anew_after_that),
+        cmocka_unit_test(a_clock_that_is_set_back_keeps_no_alarm_open),
         cmocka_unit_test(a_severity_decides_who_is_told_and_a_worse_one_is_told_again),
         cmocka_unit_test(what_nobody_acknowledges_escalates_level_by_level),
         cmocka_unit_test(what_a_sink_does_not_take_is_tried_again_in_order_and_holds_up_nobody_else),
