@@ -77,21 +77,24 @@ static void tell_json(const wr_gap_report *r) {
 }
 
 /* ------------------------------------------------------------------ doing */
+/* Whether a table of the source, one whose definition changed, goes to this lake table; shards are several. */
+static bool is_fed(const wr_gap_report *r, const char *lake, bool by_changed) {
+    for (int i = 0; i < r->ntables; i++)
+        if ((r->tables[i].changed || !by_changed) && !strcmp(lake, r->tables[i].lake)) return true;
+    return false;
+}
+
 static wr_code check_names(const wr_args *a, const wr_gap_report *r, wr_err *err) {
     if (a->nwords && !a->resnapshot) return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "tables by name belong to --resnapshot; --compare-and-repair looks at every table");
-    for (int i = 0; i < a->nwords; i++) {
-        bool known = false;
-        for (int k = 0; k < r->ntables; k++) known |= !strcmp(a->words[i], r->tables[k].lake);
-        if (!known) return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "no captured table goes to lake table '%s'; weir resume without flags lists them", a->words[i]);
-    }
+    for (int i = 0; i < a->nwords; i++)
+        if (!is_fed(r, a->words[i], false)) return wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "no captured table goes to lake table '%s'; weir resume without flags lists them", a->words[i]);
     return WR_OK;
 }
 
 /* One of the tables named has another definition than the log tells of. */
 static bool any_changed(const wr_args *a, const wr_gap_report *r) {
     for (int i = 0; i < a->nwords; i++)
-        for (int k = 0; k < r->ntables; k++)
-            if (r->tables[k].changed && !strcmp(a->words[i], r->tables[k].lake)) return true;
+        if (is_fed(r, a->words[i], true)) return true;
     return false;
 }
 

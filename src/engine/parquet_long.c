@@ -70,7 +70,8 @@ static wr_code read_at(int fd, uint64_t at, void *to, size_t n, wr_err *err) {
 }
 
 /* ------------------------------------------------------------------ footer */
-void wr_th_skip(wr_rd *r, uint8_t type, int depth) {
+/* A value; depth 0. */
+static void skip(wr_rd *r, uint8_t type, int depth) {
     uint8_t of = 0;
     if (depth > 16) r->bad = true;
     if (r->bad) return;
@@ -81,10 +82,10 @@ void wr_th_skip(wr_rd *r, uint8_t type, int depth) {
     case 7: wr_rd_take(r, 8); return; /* double */
     case WR_TH_BINARY: wr_rd_slice(r); return;
     case WR_TH_LIST: case 10: /* set */
-        for (size_t n = wr_th_elements(r, &of); n && !r->bad; n--) of <= WR_TH_FALSE ? (void)wr_rd_take(r, 1) : wr_th_skip(r, of, depth + 1);
+        for (size_t n = wr_th_elements(r, &of); n && !r->bad; n--) of <= WR_TH_FALSE ? (void)wr_rd_take(r, 1) : skip(r, of, depth + 1);
         return;
     case WR_TH_STRUCT:
-        for (int id = 0; (type = wr_th_next(r, &id)) != 0;) wr_th_skip(r, type, depth + 1);
+        for (int id = 0; (type = wr_th_next(r, &id)) != 0;) skip(r, type, depth + 1);
         return;
     default: r->bad = true;
     }
@@ -120,7 +121,7 @@ static wr_code read_schema(wr_rd *r, footer *f, wr_err *err) {
             else if (id == 3) repeat = wr_th_int(r);
             else if (id == 5) children = wr_th_int(r);
             else if (id == 9) field = wr_th_int(r);
-            else wr_th_skip(r, t, 0);
+            else skip(r, t, 0);
         }
         bool root = i == 0, top = inside == 0;
         if (root) continue;
@@ -136,7 +137,7 @@ static void read_meta(wr_rd *r, segment *s) {
     for (int id = 0; (t = wr_th_next(r, &id)) != 0;) {
         int64_t *to = id == 4 ? &s->codec : id == 5 ? &s->values : id == 6 ? &s->raw : id == 7 ? &s->bytes : id == 9 ? &s->data_at : id == 11 ? &s->dict_at : NULL;
         if (to) *to = wr_th_int(r);
-        else wr_th_skip(r, t, 0);
+        else skip(r, t, 0);
     }
 }
 
@@ -155,7 +156,7 @@ static wr_code read_columns(wr_rd *r, footer *f, wr_err *err) {
         *s = (segment){0};
         for (int id = 0; (t = wr_th_next(r, &id)) != 0;) {
             if (id == 3 && t == WR_TH_STRUCT) read_meta(r, s);
-            else wr_th_skip(r, t, 0);
+            else skip(r, t, 0);
         }
     }
     return WR_OK;
@@ -166,7 +167,7 @@ static wr_code read_groups(wr_rd *r, footer *f, wr_err *err) {
     for (size_t n = wr_th_elements(r, &of); n && !r->bad; n--)
         for (int id = 0; (t = wr_th_next(r, &id)) != 0;) {
             if (id == 1) WR_TRY(read_columns(r, f, err));
-            else wr_th_skip(r, t, 0);
+            else skip(r, t, 0);
         }
     return WR_OK;
 }
@@ -191,7 +192,7 @@ static wr_code footer_read(int fd, footer *f, wr_err *err) {
         else if (id == 6) {
             wr_slice by = wr_rd_slice(&r);
             f->ours = by.n > 5 && !memcmp(by.p, "weir ", 5);
-        } else wr_th_skip(&r, t, 0);
+        } else skip(&r, t, 0);
     }
     f->ours &= !r.bad;
     return WR_OK;
@@ -338,7 +339,7 @@ static void read_inner(wr_rd *r, page *p) {
     for (int id = 0; (t = wr_th_next(r, &id)) != 0;) {
         if (id == 1) p->values = wr_th_int(r);
         else if (id == 2) p->encoding = wr_th_int(r);
-        else wr_th_skip(r, t, 0);
+        else skip(r, t, 0);
     }
 }
 
@@ -353,7 +354,7 @@ static wr_code page_begin(wr_long *l, page *ret, wr_err *err) {
         else if (id == 2) p.raw = wr_th_int(&r);
         else if (id == 3) p.bytes = wr_th_int(&r);
         else if (id == 5 || id == 7) read_inner(&r, &p);
-        else wr_th_skip(&r, t, 0);
+        else skip(&r, t, 0);
     }
     uint64_t body = l->at + (n - wr_rd_left(&r));
     if (r.bad || p.raw < 0 || p.bytes < 0 || p.values < 0 || (uint64_t)p.bytes > l->end - body) return damaged("no sound page", err);

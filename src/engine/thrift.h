@@ -84,6 +84,5 @@ static inline size_t wr_th_elements(wr_rd *r, uint8_t *ret_type) {
     if (n > wr_rd_left(r)) r->bad = true; /* an element has a byte at least */
     return r->bad ? 0 : (size_t)n;
 }
-void wr_th_skip(wr_rd *r, uint8_t type, int depth); /* a value; depth 0 */
 
 #endif

@@ -47,7 +47,7 @@ class Load(threading.Thread):
         super().__init__(daemon=True)
         self.server, self.db, self.rnd, self.per_second, self.ddl_every = server, db, random.Random(seed), per_second, ddl_every
         self.journal, self.gate, self.halt, self.error = open(journal, "a"), threading.Lock(), threading.Event(), None
-        self.con, self.live, self.tick, self.committed_tick, self.next_id = None, {}, 0, 0, 10**6
+        self.con, self.live, self.tick, self.next_id = None, {}, 0, 10**6
         self.committed = self.changes = self.key_changes = self.ddl = self.lost = 0
 
     # ---- life
@@ -127,7 +127,6 @@ class Load(threading.Thread):
             self.live = kept
             return
         self.con.commit()
-        self.committed_tick = self.tick
         self.journal.write(f"{self.tick}\n")
         self.journal.flush()
         os.fsync(self.journal.fileno())

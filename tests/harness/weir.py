@@ -122,7 +122,11 @@ class Weir:
 
     def ledger(self, *args):
         """-> (lines of minutes, alarms, totals)"""
-        found = [json.loads(line) for line in self.run("ledger", "--json", *args, status=(0, 1)).out.splitlines()]
+        return self._ledger_of(self.run("ledger", "--json", *args, status=(0, 1)))
+
+    @staticmethod
+    def _ledger_of(told):
+        found = [json.loads(line) for line in told.out.splitlines()]
         return [x for x in found if "minute" in x and "captured" in x], [x for x in found if "alarm" in x], found[-1]
 
     def assert_accounted(self):
@@ -130,9 +134,10 @@ class Weir:
         what it captured in its last second to be counted by the next one."""
         if self.proc or not (self.home / "ledger.db").exists():
             return
-        if "there is no ledger" in self.run("ledger", status=None).err:        # it died while it began its first one
+        told = self.run("ledger", "--json", status=(0, 1))
+        if "there is no ledger" in told.err:        # it died while it began its first one
             return
-        lines, alarms, _ = self.ledger()
+        lines, alarms, _ = self._ledger_of(told)
         assert not alarms, f"the ledger: {alarms}"
         for x in [] if self.died else lines:
             assert x["captured"] == x["queued"] >= x["consumed"] >= x["passed"] + x["written"], f"the ledger: {x}"

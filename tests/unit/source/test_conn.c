@@ -63,6 +63,7 @@ static void a_missing_ca_file_is_found_before_connecting(void **state) {
 /* A server that greets, and refuses the log-in with what it likes, or says yes to everything. */
 typedef struct fake {
     int fd;
+    pthread_t thread;
     const char *refusal; /* NULL: yes; error packet behind 0xff: number (2, little-endian), #state, text */
     size_t refusal_n;
 } fake;
@@ -101,19 +102,28 @@ static void *fake_server(void *arg) {
     return NULL;
 }
 
-static void the_password_is_in_no_message(void **state) {
-    static const char refusal[] = "\x15\x04#28000Access denied, password was hunter2hunter2 \n\x01";
+/* Listens, and connects to it. fake_end when the connection is closed. */
+static wr_code connect_to_fake(fake *f, MYSQL **ret, wr_err *err) {
     int port;
-    fake f = {.fd = listener(&port), .refusal = refusal, .refusal_n = sizeof refusal - 1};
-    pthread_t th;
-    assert_int_equal(pthread_create(&th, NULL, fake_server, &f), 0);
+    f->fd = listener(&port);
+    assert_int_equal(pthread_create(&f->thread, NULL, fake_server, f), 0);
     wr_my_conn_options o = options(port);
     o.tls = WR_TLS_DISABLED;
+    return wr_my_connect(&o, ret, err);
+}
+
+static void fake_end(fake *f) {
+    pthread_join(f->thread, NULL);
+    close(f->fd);
+}
+
+static void the_password_is_in_no_message(void **state) {
+    static const char refusal[] = "\x15\x04#28000Access denied, password was hunter2hunter2 \n\x01";
+    fake f = {.refusal = refusal, .refusal_n = sizeof refusal - 1};
     wr_err err = WR_ERR_INIT;
     MYSQL *m = NULL;
-    assert_int_equal(wr_my_connect(&o, &m, &err), WR_E_AUTH);
-    pthread_join(th, NULL);
-    close(f.fd);
+    assert_int_equal(connect_to_fake(&f, &m, &err), WR_E_AUTH);
+    fake_end(&f);
     assert_int_equal(err.retry, WR_RETRY_NO);
     assert_non_null(strstr(err.msg, "1045"));
     assert_null(strstr(err.msg, "hunter2"));
@@ -123,23 +133,17 @@ static void the_password_is_in_no_message(void **state) {
 
 /* The library reports some errors by a number alone and the values for its own text. */
 static void an_error_without_a_text_is_told_with_its_values(void **state) {
-    int port;
-    fake f = {.fd = listener(&port)};
-    pthread_t th;
-    assert_int_equal(pthread_create(&th, NULL, fake_server, &f), 0);
-    wr_my_conn_options o = options(port);
-    o.tls = WR_TLS_DISABLED;
+    fake f = {0};
     wr_err err = WR_ERR_INIT;
     MYSQL *m = NULL;
-    assert_int_equal(wr_my_connect(&o, &m, &err), WR_OK);
+    assert_int_equal(connect_to_fake(&f, &m, &err), WR_OK);
     m->net.pvio->set_error(m, CR_SERVER_LOST_EXTENDED, "HY000", NULL, "reading the weather", 42);
     assert_non_null(strstr(mysql_error(m), "reading the weather"));
     assert_non_null(strstr(mysql_error(m), "42"));
     m->net.pvio->set_error(m, 5999, "HY000", NULL, "reading the weather", 42);
     assert_int_equal(mysql_errno(m), 5999);
     wr_my_disconnect(m);
-    pthread_join(th, NULL);
-    close(f.fd);
+    fake_end(&f);
 }
 
 static void names_and_texts_are_quoted(void **state) {
