@@ -109,12 +109,20 @@ wr_code wr_table_publish(wr_table *t, wr_err *err) {
 }
 
 /* ------------------------------------------------------------------ writers */
-wr_code wr_load_writer_new(wr_table *t, wr_load_writer **ret_writer, wr_err *err) {
+/* What was loaded before of a table without a key is read whole, and its rows may be large: that comes before the lock. */
+static wr_code open_loading(wr_table *t, wr_err *err) {
+    bool large = false;
+    if (!t->schema->nkey) wr_large_hold(&large);
     pthread_mutex_lock(&t->load_lock);
     wr_code rc = t->loading ? wr_table_open_files(t, err)
                             : wr_fail(err, WR_E_INVAL, WR_RETRY_NO, "%s.%s: no load is under way", t->ns, t->name);
     pthread_mutex_unlock(&t->load_lock);
-    WR_TRY(rc);
+    wr_large_let_go(&large);
+    return rc;
+}
+
+wr_code wr_load_writer_new(wr_table *t, wr_load_writer **ret_writer, wr_err *err) {
+    WR_TRY(open_loading(t, err));
     wr_load_writer *w = wr_calloc(1, sizeof *w);
     if (!w) return wr_nomem(err, "load writer", sizeof *w);
     w->t = t;

@@ -28,7 +28,7 @@ struct wr_queue_reader {
     bool any;           /* a block was read: `inside` is known */
 
     wr_buf whole;       /* a record put together from pieces */
-    bool large;         /* and so large that others wait with theirs */
+    bool large;         /* a change, and so large that others wait with theirs */
     uint8_t piece_kind; /* of the record in `whole` while more is to come, else 0 */
     pos_state pos;
 };
@@ -182,7 +182,8 @@ static wr_code take_piece(wr_queue_reader *r, uint8_t tag, wr_slice body, bool *
     if (r->piece_kind && r->piece_kind != kind) return damaged(r, "pieces of different records", err);
     if (r->next > r->skip && !r->only_ends) {
         size_t n = r->whole.n;
-        if (n + body.n >= WR_LARGE_BYTES) wr_large_hold(&r->large);
+        /* whoever takes a schema event may have to wait for others before the next record */
+        if (kind == WR_REC_CHANGE && n + body.n >= WR_LARGE_BYTES) wr_large_hold(&r->large);
         wr_buf_put(&r->whole, body.p, body.n);
         if (r->whole.failed) {
             r->whole.failed = false;

@@ -332,7 +332,8 @@ static wr_code read_packet(stream *st, const wr_pos *from, wr_slice *ret, wr_err
     return WR_OK;
 }
 
-/* A large event comes and goes alone: but one with a whole transaction in it, whose end may wait until others have taken theirs from the queue. */
+/* A large event comes alone. It stays alone when it is one of rows: any other (a statement, a transaction in one piece) may end a transaction, and such an end waits until others have taken their
+ * large rows from the queue. */
 static wr_code next_event(stream *st, const wr_pos *from, bool *ret_beat, wr_err *err) {
     bool large = false;
     wr_slice event = {0};
@@ -340,7 +341,7 @@ static wr_code next_event(stream *st, const wr_pos *from, bool *ret_beat, wr_err
     wr_code rc = read_packet(st, from, &event, err);
     if (rc == WR_OK) {
         *ret_beat = event.n > 4 && (event.p[4] == EV_HEARTBEAT || event.p[4] == EV_HEARTBEAT_V2);
-        if (event.n > 4 && event.p[4] == EV_TRANSACTION_PAYLOAD) wr_large_let_go(&large);
+        if (event.n <= 4 || !wr_event_is_rows(event.p[4])) wr_large_let_go(&large);
         else if (event.n >= WR_LARGE_BYTES) wr_large_hold(&large);
         rc = wr_applier_feed(st->applier, event, err);
     }

@@ -1,6 +1,9 @@
 /* What the public header promises, without crashes. */
 #include "queue/helper.h"
 #include <pthread.h>
+#include <semaphore.h>
+#include <time.h>
+#include "weir/base/large.h"
 
 static const shape small = {.records_max = 5, .payload_max = 300};
 static const shape large = {
@@ -428,6 +431,58 @@ static void a_tap_sees_what_a_reader_reads(void **state) {
     assert_true(aborts > 0 && pieces > 0);
 }
 
+static void *enter_once(void *arg) {
+    sem_t *entered = arg;
+    wr_large_enter();
+    wr_large_leave();
+    sem_post(entered);
+    return NULL;
+}
+
+/* Reads one record and the end behind it. Whether somebody else with a large row gets his turn in between, within so many seconds. */
+static bool others_go_on(wr_queue_reader *r, wr_record_kind kind, int seconds) {
+    wr_err err = WR_ERR_INIT;
+    wr_queue_record rec;
+    sem_t entered;
+    pthread_t other;
+    sem_init(&entered, 0, 0);
+    OK(wr_queue_read(r, 20000, &rec, &err));
+    assert_int_equal(rec.kind, kind);
+    assert_int_equal(rec.payload.n, WR_LARGE_BYTES);
+    assert_int_equal(pthread_create(&other, NULL, enter_once, &entered), 0);
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += seconds;
+    bool did = sem_timedwait(&entered, &until) == 0;
+    OK(wr_queue_read(r, 20000, &rec, &err));
+    assert_int_equal(rec.kind, 0);
+    pthread_join(other, NULL);
+    sem_destroy(&entered);
+    return did;
+}
+
+static void a_large_change_comes_alone_and_other_records_keep_nobody_waiting(void **state) {
+    wr_err err = WR_ERR_INIT;
+    char *dir = temp_dir(), gtid[8192];
+    wr_queue *q = open_queue(dir, NULL);
+    uint8_t *bytes = calloc(1, WR_LARGE_BYTES);
+    uint64_t offset = 0;
+    for (int i = 0; i < 2; i++) {
+        wr_pos pos;
+        pos_make(small, (uint64_t)i + 1, &pos, gtid);
+        OK(wr_queue_append(q, i ? WR_REC_DDL : WR_REC_CHANGE, wr_slice_of(bytes, WR_LARGE_BYTES), &err));
+        OK(wr_queue_end(q, &pos, 1, &offset, &err));
+    }
+    wr_queue_reader *r;
+    OK(wr_queue_reader_new(q, 0, &r, &err));
+    assert_false(others_go_on(r, WR_REC_CHANGE, 1));
+    assert_true(others_go_on(r, WR_REC_DDL, 20));
+    wr_queue_reader_free(r);
+    free(bytes);
+    wr_queue_close(q);
+    drop_dir(dir);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_new_queue_is_empty_and_has_no_position),
@@ -443,6 +498,7 @@ int main(void) {
         cmocka_unit_test(wrong_arguments_are_refused_and_change_nothing),
         cmocka_unit_test(a_failed_allocation_is_reported_and_the_call_can_be_repeated),
         cmocka_unit_test(a_tap_sees_what_a_reader_reads),
+        cmocka_unit_test(a_large_change_comes_alone_and_other_records_keep_nobody_waiting),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,13 @@
 /* Rows of many megabytes. Whoever handles one holds all of it. So that this does not add up over the threads of a process, one of
  * them has such a row at a time, and the others wait with theirs: from the moment somebody knows that one comes until it has been handed on.
  *
- * Between enter and leave nobody may wait for another thread that could want to enter.
+ * Between enter and leave nobody may wait for another thread that could want to enter; then nothing else that is waited for can make a deadlock. So
+ * - it comes before every other lock: who could come to a large row with a lock in hand has entered before that one (wr_load_writer_new);
+ * - a server, a store, a disk and the queue's writer may be waited for: none of them enters;
+ * - room in the queue that others make by taking rows from it is not waited for: capture is in here with events of rows alone, which end no transaction (wr_queue_end);
+ * - a worker's end (upkeep, load, capture, comparison) is not waited for: the applying thread is in here from a change's last piece until it reads the next record, and
+ *   commits, loads and closing come after that;
+ * - a turn to read the source is taken before the first row, not with one in hand.
  * @thread any; the one that entered leaves. It may enter again in between.
  */
 #ifndef WEIR_BASE_LARGE_H
