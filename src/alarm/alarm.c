@@ -58,8 +58,8 @@ static void forget_requests(const wr_alarms *a, const id_list *l) {
 }
 
 /* ------------------------------------------------------------------ keeping. @thread keeper */
-static void wait_until(wr_alarms *a, int64_t us) { /* lock held */
-    struct timespec ts = {.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000};
+static void pause_us(wr_alarms *a, int64_t us) { /* lock held */
+    struct timespec ts = wr_cond_until(us / 1000);
     pthread_cond_timedwait(&a->changed, &a->lock, &ts);
 }
 
@@ -91,18 +91,18 @@ static void *keeper_main(void *arg) {
             asked_for(a->requests, &asked);
             pthread_mutex_lock(&a->lock);
             for (int i = 0; i < asked.n; i++) wr_book_acknowledge(&a->book, asked.ids[i], wr_now_us());
-            wr_book_tick(&a->book, wr_now_us());
+            wr_book_tick(&a->book, wr_now_us(), wr_mono_us());
         } else asked.n = 0;
         bool due = a->book.dirty || (a->book.counted && (wr_mono_us() - kept > KEEP_COUNTS_EVERY_US || last));
         if (due && keep(a)) kept = wr_mono_us();
-        else if (due && !last) wait_until(a, wr_now_us() + LOOK_EVERY_US); /* a full disk */
+        else if (due && !last) pause_us(a, LOOK_EVERY_US); /* a full disk */
         if (asked.n && !a->book.dirty) {
             pthread_mutex_unlock(&a->lock);
             forget_requests(a, &asked);
             pthread_mutex_lock(&a->lock);
         }
         if (last) break;
-        if (!a->book.dirty && !a->delivery_over) wait_until(a, wr_now_us() + LOOK_EVERY_US);
+        if (!a->book.dirty && !a->delivery_over) pause_us(a, LOOK_EVERY_US);
     }
     pthread_mutex_unlock(&a->lock);
     return NULL;
@@ -123,7 +123,7 @@ static void deliver(wr_alarms *a, const wr_notice *n, const wr_alarm *alarm) { /
     (void)WR_FAULT("alarm.delivered"); /* taken, and not known to be */
     pthread_mutex_lock(&a->lock);
     if (rc == WR_OK) wr_book_delivered(&a->book, n->id);
-    else wr_book_refused(&a->book, n->id, e.msg, wr_now_us());
+    else wr_book_refused(&a->book, n->id, e.msg, wr_mono_us());
     pthread_cond_broadcast(&a->changed);
 }
 
@@ -133,9 +133,9 @@ static void *deliverer_main(void *arg) {
     wr_alarm alarm;
     pthread_mutex_lock(&a->lock);
     while (!a->stop || wr_mono_us() - a->stop_us < LAST_NOTICES_US) {
-        if (wr_book_due(&a->book, a->kept, wr_now_us(), &n, &alarm)) deliver(a, &n, &alarm);
+        if (wr_book_due(&a->book, a->kept, wr_mono_us(), &n, &alarm)) deliver(a, &n, &alarm);
         else if (a->stop && a->kept >= a->book.last_notice) break;
-        else wait_until(a, wr_now_us() + LOOK_EVERY_US);
+        else pause_us(a, LOOK_EVERY_US);
     }
     a->delivery_over = true;
     pthread_cond_broadcast(&a->changed);
@@ -185,7 +185,7 @@ wr_code wr_alarms_open(const wr_alarms_options *o, wr_alarms **ret, wr_err *err)
     wr_alarms *a = wr_calloc(1, sizeof *a);
     if (!a) return wr_nomem(err, "alarms", sizeof *a);
     pthread_mutex_init(&a->lock, NULL);
-    pthread_cond_init(&a->changed, NULL);
+    wr_cond_init(&a->changed);
     a->pipeline = o->pipeline;
     a->book = (wr_book){.sinks = o->nsinks ? o->sinks : &nobody, .nsinks = o->nsinks, .recovery_us = o->recovery_us ? o->recovery_us : RECOVERY_US};
     a->path = wr_path_join(o->home, "alarms.json"), a->aside = wr_path_join(o->home, "alarms.json.damaged"), a->requests = wr_path_join(o->home, "acknowledge");

@@ -79,10 +79,10 @@ static const wr_alarm *alarm_with(const wr_book *b, uint64_t id) {
     return NULL;
 }
 
-bool wr_book_due(const wr_book *b, uint64_t upto, int64_t now_us, wr_notice *ret_notice, wr_alarm *ret_alarm) {
+bool wr_book_due(const wr_book *b, uint64_t upto, int64_t mono_us, wr_notice *ret_notice, wr_alarm *ret_alarm) {
     int best = -1;
     for (int i = 0; i < b->nnotices; i++) /* who was tried longest ago: a sink that does not answer holds up no other */
-        if (b->notices[i].id <= upto && b->notices[i].next_us <= now_us && (best < 0 || b->notices[i].next_us < b->notices[best].next_us) && is_first_of_sink(b, i)) best = i;
+        if (b->notices[i].id <= upto && b->notices[i].next_us <= mono_us && (best < 0 || b->notices[i].next_us < b->notices[best].next_us) && is_first_of_sink(b, i)) best = i;
     if (best < 0) return false;
     *ret_notice = b->notices[best];
     *ret_alarm = *alarm_with(b, ret_notice->alarm);
@@ -94,13 +94,13 @@ void wr_book_delivered(wr_book *b, uint64_t notice) {
         if (b->notices[i].id == notice) return drop_notice(b, i);
 }
 
-void wr_book_refused(wr_book *b, uint64_t notice, const char *why, int64_t now_us) {
+void wr_book_refused(wr_book *b, uint64_t notice, const char *why, int64_t mono_us) {
     for (int i = 0; i < b->nnotices; i++) {
         wr_notice *n = &b->notices[i];
         if (n->id != notice) continue;
         int64_t pause_s = n->attempts < 8 ? INT64_C(1) << n->attempts : PAUSE_MAX_S;
         n->attempts++;
-        n->next_us = now_us + pause_s * 1000000;
+        n->next_us = mono_us + pause_s * 1000000;
         copy(n->error, sizeof n->error, why);
         b->counted = true;
     }
@@ -152,11 +152,17 @@ bool wr_book_acknowledge(wr_book *b, uint64_t id, int64_t now_us) {
     return true;
 }
 
-static void escalate(wr_book *b, wr_alarm *a, int64_t now_us) {
+/* A clock that is set back or forth while this process runs makes no alarm younger or older. One from before is as old as the clock says. */
+static void date(wr_alarm *a, int64_t now_us, int64_t mono_us) {
+    if (!a->dated) a->began_us = mono_us - (now_us > a->first_us ? now_us - a->first_us : 0);
+    a->dated = true;
+}
+
+static void escalate(wr_book *b, wr_alarm *a, int64_t now_us, int64_t mono_us) {
     int level = a->level;
     for (int i = 0; i < b->nsinks; i++) {
         int l = level_of(b, &b->sinks[i]);
-        if (l > level && now_us - a->first_us >= b->sinks[i].after_us) level = l;
+        if (l > level && mono_us - a->began_us >= b->sinks[i].after_us) level = l;
     }
     if (level == a->level) return;
     int from = a->level + 1;
@@ -176,15 +182,16 @@ static void forget_old(wr_book *b) {
     }
 }
 
-void wr_book_tick(wr_book *b, int64_t now_us) {
+void wr_book_tick(wr_book *b, int64_t now_us, int64_t mono_us) {
     for (int i = 0; i < b->n; i++) {
         wr_alarm *a = &b->alarms[i];
         if (a->state == WR_ALARM_RECOVERED) continue;
+        date(a, now_us, mono_us);
         if (a->quiet_us > now_us) a->quiet_us = now_us; /* the clock was set back */
         if (a->quiet_us && now_us - a->quiet_us >= b->recovery_us) {
             a->state = WR_ALARM_RECOVERED, a->recovered_us = a->quiet_us;
             tell(b, a, WR_EVENT_RECOVERED, 0, now_us);
-        } else if (a->state == WR_ALARM_OPEN && !a->quiet_us) escalate(b, a, now_us);
+        } else if (a->state == WR_ALARM_OPEN && !a->quiet_us) escalate(b, a, now_us, mono_us);
     }
     forget_old(b);
 }

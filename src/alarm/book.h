@@ -11,7 +11,7 @@ typedef struct wr_notice {
     uint64_t alarm;
     wr_event event;
     int level;
-    int64_t at_us, next_us;  /* when it happened; not to be tried before */
+    int64_t at_us, next_us;  /* when it happened; not to be tried before: by the monotonic clock, not kept */
     int attempts;
     char sink[64], error[256]; /* of the last attempt */
 } wr_notice;
@@ -34,12 +34,12 @@ void wr_book_free(wr_book *b);
 bool wr_book_raise(wr_book *b, bool holds, const char *kind, wr_alarm_severity severity, const char *subject, const char *text, const char *cure, int64_t now_us);
 void wr_book_clear(wr_book *b, const char *kind, const char *subject, int64_t now_us);
 bool wr_book_acknowledge(wr_book *b, uint64_t id, int64_t now_us); /* false: none open has this id */
-void wr_book_tick(wr_book *b, int64_t now_us); /* escalations, recoveries; old records leave */
+void wr_book_tick(wr_book *b, int64_t now_us, int64_t mono_us); /* escalations, recoveries; old records leave */
 void wr_book_failed_run(wr_book *b, int64_t now_us);
 /* The next notice to deliver: of each sink the oldest first, none before its time and none beyond number `upto`. Copies. */
-bool wr_book_due(const wr_book *b, uint64_t upto, int64_t now_us, wr_notice *ret_notice, wr_alarm *ret_alarm);
+bool wr_book_due(const wr_book *b, uint64_t upto, int64_t mono_us, wr_notice *ret_notice, wr_alarm *ret_alarm);
 void wr_book_delivered(wr_book *b, uint64_t notice);
-void wr_book_refused(wr_book *b, uint64_t notice, const char *why, int64_t now_us);
+void wr_book_refused(wr_book *b, uint64_t notice, const char *why, int64_t mono_us);
 char *wr_book_text(const wr_book *b); /* owned; NULL when memory is out */
 wr_code wr_book_parse(wr_book *b, const char *text, wr_err *err); /* into an empty one */
 

@@ -18,6 +18,8 @@ static wr_book book_of(int nsinks) { return (wr_book){.sinks = sinks, .nsinks = 
 
 static bool raise_at(wr_book *b, wr_alarm_severity sev, int64_t s) { return wr_book_raise(b, true, KIND, sev, "shop", "behind", "wait", s * S); }
 
+static void tick(wr_book *b, int64_t us) { wr_book_tick(b, us, us); }
+
 /* Takes what is due for everybody; "chat:opened mail:opened". */
 static const char *told(wr_book *b, int64_t s) {
     static char text[2000];
@@ -34,7 +36,7 @@ static const char *told(wr_book *b, int64_t s) {
 static void one_that_is_open_is_told_once_and_counted(void **state) {
     wr_book b = book_of(1);
     raise_at(&b, WR_ALARM_WARNING, 100);
-    for (int i = 101; i < 200; i++) raise_at(&b, WR_ALARM_WARNING, i), wr_book_tick(&b, i * S);
+    for (int i = 101; i < 200; i++) raise_at(&b, WR_ALARM_WARNING, i), tick(&b, i * S);
     assert_string_equal(told(&b, 200), "chat:opened");
     assert_int_equal(b.n, 1);
     assert_int_equal(b.alarms[0].count, 1); /* it held all the time */
@@ -54,12 +56,44 @@ static void a_clock_that_is_set_back_keeps_no_alarm_open(void **state) {
     raise_at(&b, WR_ALARM_WARNING, 5000);
     told(&b, 5000);
     wr_book_clear(&b, KIND, "shop", 5001 * S);
-    wr_book_tick(&b, 1000 * S);
-    wr_book_tick(&b, 1029 * S);
+    tick(&b, 1000 * S);
+    tick(&b, 1029 * S);
     assert_string_equal(told(&b, 1029), "");
-    wr_book_tick(&b, 1030 * S);
+    tick(&b, 1030 * S);
     assert_string_equal(told(&b, 1030), "chat:recovered");
     wr_book_free(&b);
+}
+
+static void a_clock_that_steps_neither_holds_up_an_escalation_nor_hastens_it(void **state) {
+    wr_book b = book_of(4);
+    raise_at(&b, WR_ALARM_WARNING, 5000);
+    wr_book_tick(&b, 5001 * S, 101 * S); /* it is a second old */
+    assert_string_equal(told(&b, 5001), "chat:opened");
+    wr_book_tick(&b, 4600 * S, 999 * S); /* back by 20 minutes, on the way */
+    assert_string_equal(told(&b, 5001), "");
+    wr_book_tick(&b, 4601 * S, 1000 * S);
+    assert_string_equal(told(&b, 5001), "boss:escalated");
+    wr_book_tick(&b, 90000 * S, 3699 * S); /* forth by a day */
+    assert_string_equal(told(&b, 5001), "");
+    wr_book_tick(&b, 90001 * S, 3700 * S);
+    assert_string_equal(told(&b, 5001), "night:escalated");
+    wr_book_free(&b);
+}
+
+static void one_of_an_earlier_process_is_as_old_as_the_clock_says(void **state) {
+    wr_book before = book_of(4), b = book_of(4);
+    wr_err err = WR_ERR_INIT;
+    raise_at(&before, WR_ALARM_WARNING, 5000);
+    wr_book_tick(&before, 5001 * S, 101 * S);
+    told(&before, 5001);
+    char *text = wr_book_text(&before);
+    assert_int_equal(wr_book_parse(&b, text, &err), WR_OK);
+    wr_book_tick(&b, 5890 * S, 7 * S); /* the machine has been started anew */
+    assert_string_equal(told(&b, 5890), "");
+    wr_book_tick(&b, 5900 * S, 17 * S);
+    assert_string_equal(told(&b, 5900), "boss:escalated");
+    wr_free(text);
+    wr_book_free(&before), wr_book_free(&b);
 }
 
 static void it_recovers_when_it_stayed_away_and_opens_anew_after_that(void **state) {
@@ -67,20 +101,20 @@ static void it_recovers_when_it_stayed_away_and_opens_anew_after_that(void **sta
     raise_at(&b, WR_ALARM_WARNING, 0);
     told(&b, 0);
     wr_book_clear(&b, KIND, "shop", 100 * S);
-    wr_book_tick(&b, 129 * S);
+    tick(&b, 129 * S);
     assert_string_equal(told(&b, 129), "");
     raise_at(&b, WR_ALARM_WARNING, 129); /* back before that: nobody hears of it */
-    wr_book_tick(&b, 200 * S);
+    tick(&b, 200 * S);
     assert_string_equal(told(&b, 200), "");
     assert_int_equal(b.alarms[0].count, 2);
     wr_book_clear(&b, KIND, "shop", 210 * S);
     wr_book_clear(&b, KIND, "shop", 239 * S); /* said again: since the first time */
-    wr_book_tick(&b, 240 * S);
+    tick(&b, 240 * S);
     assert_string_equal(told(&b, 240), "chat:recovered");
     assert_int_equal(b.alarms[0].state, WR_ALARM_RECOVERED);
     assert_int_equal(b.alarms[0].recovered_us, 210 * S);
     wr_book_clear(&b, KIND, "shop", 250 * S);
-    wr_book_tick(&b, 300 * S);
+    tick(&b, 300 * S);
     assert_string_equal(told(&b, 300), "");
     raise_at(&b, WR_ALARM_WARNING, 301);
     assert_string_equal(told(&b, 301), "chat:opened");
@@ -102,7 +136,7 @@ static void a_severity_decides_who_is_told_and_a_worse_one_is_told_again(void **
     raise_at(&b, WR_ALARM_WARNING, 4);
     assert_int_equal(b.alarms[0].severity, WR_ALARM_CRITICAL);
     wr_book_clear(&b, KIND, "shop", 5 * S);
-    wr_book_tick(&b, 40 * S);
+    tick(&b, 40 * S);
     assert_string_equal(told(&b, 40), "chat:recovered mail:recovered");
     wr_book_free(&b);
 }
@@ -110,22 +144,22 @@ static void a_severity_decides_who_is_told_and_a_worse_one_is_told_again(void **
 static void what_nobody_acknowledges_escalates_level_by_level(void **state) {
     wr_book b = book_of(4);
     raise_at(&b, WR_ALARM_CRITICAL, 0);
-    wr_book_tick(&b, 899 * S);
+    tick(&b, 899 * S);
     assert_string_equal(told(&b, 899), "chat:opened mail:opened");
-    wr_book_tick(&b, 900 * S);
+    tick(&b, 900 * S);
     assert_string_equal(told(&b, 900), "boss:escalated");
     assert_int_equal(b.alarms[0].level, 1);
-    wr_book_tick(&b, 1000 * S);
+    tick(&b, 1000 * S);
     assert_string_equal(told(&b, 1000), "");
     assert_true(wr_book_acknowledge(&b, 1, 1001 * S));
-    wr_book_tick(&b, 9000 * S);
+    tick(&b, 9000 * S);
     assert_string_equal(told(&b, 9000), "");
     wr_book_clear(&b, KIND, "shop", 9001 * S);
-    wr_book_tick(&b, 9100 * S);
+    tick(&b, 9100 * S);
     assert_string_equal(told(&b, 9100), "chat:recovered mail:recovered boss:recovered"); /* who was told, and night was not */
     assert_false(wr_book_acknowledge(&b, 1, 9101 * S));
     raise_at(&b, WR_ALARM_WARNING, 10000); /* a process that was away for long comes to both levels at once */
-    wr_book_tick(&b, 20000 * S);
+    tick(&b, 20000 * S);
     assert_string_equal(told(&b, 20000), "chat:opened boss:escalated night:escalated");
     wr_book_free(&b);
 }
@@ -139,7 +173,7 @@ static void what_a_sink_does_not_take_is_tried_again_in_order_and_holds_up_nobod
     assert_string_equal(n.sink, "chat");
     wr_book_refused(&b, n.id, "closed", 0);
     wr_book_clear(&b, KIND, "shop", S);
-    wr_book_tick(&b, 31 * S);
+    tick(&b, 31 * S);
     assert_string_equal(told(&b, 0), "mail:opened mail:recovered");
     int64_t now = 0;
     int pauses[10];
@@ -170,9 +204,9 @@ static void notices_and_records_are_bounded(void **state) {
         snprintf(subject, sizeof subject, "t%d", i);
         wr_book_clear(&b, KIND, subject, 2000 * S);
     }
-    wr_book_tick(&b, 3000 * S);
+    tick(&b, 3000 * S);
     told(&b, 5000);
-    wr_book_tick(&b, 3001 * S);
+    tick(&b, 3001 * S);
     assert_in_range(b.n, 200, 1300);
     assert_int_equal(b.nnotices, 0);
     assert_int_equal(b.n, 200);
@@ -190,7 +224,7 @@ static void a_text_of_it_is_all_of_it(void **state) {
     assert_int_equal(strlen(b.alarms[1].text), sizeof b.alarms[1].text - 1);
     wr_book_acknowledge(&b, 2, 1700000002 * S);
     wr_book_failed_run(&b, 1700000003 * S);
-    wr_book_tick(&b, 1700009000 * S);
+    tick(&b, 1700009000 * S);
     b.running = true;
     char *text = wr_book_text(&b);
     assert_int_equal(wr_book_parse(&c, text, &err), WR_OK);
@@ -250,6 +284,8 @@ int main(void) {
         cmocka_unit_test(one_that_is_open_is_told_once_and_counted),
         cmocka_unit_test(it_recovers_when_it_stayed_away_and_opens_anew_after_that),
         cmocka_unit_test(a_clock_that_is_set_back_keeps_no_alarm_open),
+        cmocka_unit_test(a_clock_that_steps_neither_holds_up_an_escalation_nor_hastens_it),
+        cmocka_unit_test(one_of_an_earlier_process_is_as_old_as_the_clock_says),
         cmocka_unit_test(a_severity_decides_who_is_told_and_a_worse_one_is_told_again),
         cmocka_unit_test(what_nobody_acknowledges_escalates_level_by_level),
         cmocka_unit_test(what_a_sink_does_not_take_is_tried_again_in_order_and_holds_up_nobody_else),

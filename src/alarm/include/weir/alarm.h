@@ -103,6 +103,8 @@ typedef struct wr_alarm {
     int64_t first_us, last_us;   /* raised */
     int64_t quiet_us;            /* the condition is gone since; 0 = it holds */
     int64_t acknowledged_us, recovered_us;
+    bool dated;                  /* began_us is known; neither is kept */
+    int64_t began_us;            /* as first_us, by the monotonic clock: what escalation counts from */
     char kind[48], subject[600], text[1024], cure[512];
 } wr_alarm;
 
