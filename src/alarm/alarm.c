@@ -16,6 +16,7 @@
 #define LOOK_EVERY_US 1000000        /* at acknowledgements, escalations, recoveries */
 #define KEEP_COUNTS_EVERY_US 10000000
 #define LAST_NOTICES_US 5000000
+#define FLUSH_LOOK_US 20000
 #define FILE_MAX (UINT64_C(64) << 20)
 
 struct wr_alarms {
@@ -26,6 +27,7 @@ struct wr_alarms {
     wr_book book;
     uint64_t kept;                 /* notices up to here are in the file, or it could not be written: told after that, so that a later start knows what was */
     bool stop, delivery_over;
+    bool keeping;                  /* the file is being written */
     int64_t stop_us;               /* monotonic */
     pthread_t keeper, deliverer;
     int threads;
@@ -69,10 +71,12 @@ static bool keep(wr_alarms *a) { /* lock held; let go meanwhile */
     wr_err e = WR_ERR_INIT;
     uint64_t last = a->book.last_notice;
     a->book.dirty = a->book.counted = false;
+    a->keeping = true;
     pthread_mutex_unlock(&a->lock);
     bool ok = text && wr_file_put(a->path, wr_slice_str(text), &e) == WR_OK;
     pthread_mutex_lock(&a->lock);
     a->book.dirty |= !ok;
+    a->keeping = false;
     a->kept = last;
     pthread_cond_broadcast(&a->changed);
     return ok;
@@ -198,6 +202,15 @@ wr_code wr_alarms_open(const wr_alarms_options *o, wr_alarms **ret, wr_err *err)
     }
     *ret = a;
     return WR_OK;
+}
+
+void wr_alarms_flush(wr_alarms *a, int64_t within_us) {
+    if (!a) return;
+    int64_t until = wr_mono_us() + within_us;
+    pthread_mutex_lock(&a->lock);
+    pthread_cond_broadcast(&a->changed);
+    while ((a->book.dirty || a->keeping) && wr_mono_us() < until) pause_us(a, FLUSH_LOOK_US);
+    pthread_mutex_unlock(&a->lock);
 }
 
 void wr_alarms_close(wr_alarms *a) {

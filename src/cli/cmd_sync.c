@@ -2,6 +2,7 @@
 #include <cjson/cJSON.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,14 +13,51 @@
 #include "weir/base/clock.h"
 #include "weir/base/log.h"
 
-static wr_pipeline *running; /* for the signal handler; set before the handler is installed */
-
-static void on_signal(int sig) { wr_pipeline_stop(running); }
-
 static void log_line(void *ctx, wr_log_level level, const char *line) {
     static const char *const names[] = {"error", "warning", "info", "debug"};
     char iso[32];
     fprintf(stderr, "%s%s %s: %s\n", wr_cli_colour(2) ? "\r\033[K" : "", wr_iso_time(wr_now_us(), iso), names[level], line);
+}
+
+/* ------------------------------------------------------------------ SIGTERM, SIGINT */
+static sem_t signalled;
+
+static void on_signal(int sig) { sem_post(&signalled); }
+
+typedef struct stopper {
+    pthread_mutex_t lock; /* guards the rest */
+    wr_pipeline *p;       /* NULL: not begun yet */
+    bool over;            /* it ends by itself */
+} stopper;
+
+/* Nothing that can be waited for need be waited for before there is a commit in hand: a server, a catalog, a name. */
+static void *stopper_main(void *arg) {
+    stopper *t = arg;
+    for (;;) {
+        while (sem_wait(&signalled) != 0) {}
+        pthread_mutex_lock(&t->lock);
+        if (!t->over && (!t->p || !wr_pipeline_stop(t->p))) _exit(EXIT_FINE);
+        pthread_mutex_unlock(&t->lock);
+    }
+    return NULL;
+}
+
+static wr_code stopper_start(stopper *t, wr_err *err) {
+    pthread_t th;
+    struct sigaction sa = {.sa_handler = on_signal};
+    sem_init(&signalled, 0, 0);
+    pthread_mutex_init(&t->lock, NULL);
+    if (pthread_create(&th, NULL, stopper_main, t) != 0) return wr_fail(err, WR_E_NOMEM, WR_RETRY_NO, "no thread that waits for signals");
+    pthread_detach(th); /* goes with the process */
+    sigaction(SIGTERM, &sa, NULL);
+    sigaction(SIGINT, &sa, NULL);
+    return WR_OK;
+}
+
+static void stopper_set(stopper *t, wr_pipeline *p, bool over) {
+    pthread_mutex_lock(&t->lock);
+    t->p = p, t->over = over;
+    pthread_mutex_unlock(&t->lock);
 }
 
 /* ------------------------------------------------------------------ progress */
@@ -89,31 +127,15 @@ static void *progress_main(void *arg) {
     return NULL;
 }
 
-int wr_cmd_sync(const wr_args *a) {
-    wr_err err = WR_ERR_INIT;
-    wr_config *c;
-    if (wr_config_load(a->config, WR_NEED_ALL | WR_NEED_ALARMS, &c, &err) != WR_OK) return wr_cli_fail(&err);
-    wr_log_set(log_line, NULL, a->verbose ? WR_LOG_DEBUG : WR_LOG_WARN);
-    char exposed[512];
-    for (int i = 0; i < WR_CONFIG_SECRETS; i++)
-        if (wr_config_exposed(c, i, exposed)) wr_log(WR_LOG_WARN, "%s; chmod 600", exposed);
-    wr_pipeline *p;
-    if (wr_pipeline_open(wr_config_options(c), &p, &err) != WR_OK) {
-        wr_config_free(c);
-        return wr_cli_fail(&err);
-    }
-    running = p;
-    struct sigaction sa = {.sa_handler = on_signal};
-    sigaction(SIGTERM, &sa, NULL);
-    sigaction(SIGINT, &sa, NULL);
+static wr_code run(const wr_args *a, const wr_config *c, wr_pipeline *p, wr_err *err) {
     progress g = {.p = p};
     pthread_t th;
     pthread_mutex_init(&g.lock, NULL);
     wr_cond_init(&g.wake);
     bool shown = pthread_create(&th, NULL, progress_main, &g) == 0;
     wr_schedule_runner *schedule = NULL;
-    wr_code rc = a->until_current ? WR_OK : wr_schedule_start(c, a->config, p, &schedule, &err);
-    if (rc == WR_OK) rc = wr_pipeline_run(p, a->until_current ? WR_RUN_UNTIL_CURRENT : WR_RUN_FOREVER, &err);
+    wr_code rc = a->until_current ? WR_OK : wr_schedule_start(c, a->config, p, &schedule, err);
+    if (rc == WR_OK) rc = wr_pipeline_run(p, a->until_current ? WR_RUN_UNTIL_CURRENT : WR_RUN_FOREVER, err);
     wr_schedule_stop(schedule);
     if (shown) {
         pthread_mutex_lock(&g.lock);
@@ -122,8 +144,26 @@ int wr_cmd_sync(const wr_args *a) {
         pthread_mutex_unlock(&g.lock);
         pthread_join(th, NULL);
     }
-    signal(SIGTERM, SIG_DFL), signal(SIGINT, SIG_DFL);
+    return rc;
+}
+
+int wr_cmd_sync(const wr_args *a) {
+    static stopper t;
+    wr_err err = WR_ERR_INIT;
+    wr_config *c;
+    wr_pipeline *p;
+    if (stopper_start(&t, &err) != WR_OK) return wr_cli_fail(&err);
+    if (wr_config_load(a->config, WR_NEED_ALL | WR_NEED_ALARMS, &c, &err) != WR_OK) return wr_cli_fail(&err);
+    wr_log_set(log_line, NULL, a->verbose ? WR_LOG_DEBUG : WR_LOG_WARN);
+    char exposed[512];
+    for (int i = 0; i < WR_CONFIG_SECRETS; i++)
+        if (wr_config_exposed(c, i, exposed)) wr_log(WR_LOG_WARN, "%s; chmod 600", exposed);
+    if (wr_pipeline_new(wr_config_options(c), &p, &err) != WR_OK) return wr_config_free(c), wr_cli_fail(&err);
+    stopper_set(&t, p, false);
+    int ret = wr_pipeline_open(p, WR_OPEN_TO_RUN, &err) == WR_OK ? EXIT_FINE : wr_cli_fail(&err);
+    if (ret == EXIT_FINE && run(a, c, p, &err) != WR_OK) ret = (wr_cli_fail(&err), EXIT_FAILED);
+    stopper_set(&t, NULL, true);
     wr_pipeline_close(p);
     wr_config_free(c);
-    return rc == WR_OK ? EXIT_FINE : (wr_cli_fail(&err), EXIT_FAILED);
+    return ret;
 }

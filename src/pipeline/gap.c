@@ -324,8 +324,9 @@ wr_code wr_pipeline_look_for_gap(const wr_pipeline_options *o, wr_gap_report *re
     WR_TRY(last_failure(o->home, &r, err)); /* before the lock is this process's: the status is another's then */
     wr_pipeline_options to_look = *o;
     to_look.source.behind_gap = true;
-    WR_TRY(wr_pipeline_open(&to_look, &p, err));
-    wr_code rc = look(p, &r, err);
+    WR_TRY(wr_pipeline_new(&to_look, &p, err));
+    wr_code rc = wr_pipeline_open(p, WR_OPEN_TO_LOOK, err);
+    if (rc == WR_OK) rc = look(p, &r, err);
     wr_pipeline_close(p);
     if (rc != WR_OK) return wr_gap_report_clear(&r), rc;
     *ret = r;
@@ -350,10 +351,10 @@ static wr_code ask(const wr_pipeline_options *o, const wr_resume *what, const ch
 
 static wr_code run_once(const wr_pipeline_options *o, wr_err *err) {
     wr_pipeline *p;
-    wr_code rc = wr_pipeline_open(o, &p, err);
+    WR_TRY(wr_pipeline_new(o, &p, err));
+    wr_code rc = wr_pipeline_open(p, WR_OPEN_TO_RUN, err);
     if (rc == WR_E_BUSY) wr_err_cure(err, "what was asked for stays in %s/repair: a sync takes it up at its next start", o->home);
-    WR_TRY(rc);
-    rc = wr_pipeline_run(p, WR_RUN_UNTIL_CURRENT, err);
+    if (rc == WR_OK) rc = wr_pipeline_run(p, WR_RUN_UNTIL_CURRENT, err);
     wr_pipeline_close(p);
     return rc;
 }

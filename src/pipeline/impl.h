@@ -91,6 +91,10 @@ struct wr_pipeline {
     wr_ledger *ledger;         /* NULL until the lake is open */
     wr_alarms *alarms;         /* NULL: there is no memory for them */
     bool failed;               /* the alarms know */
+    bool at_work;              /* lock_mu; between recovery and the end of what was in hand: a stop must wait */
+    bool left;                 /* lock_mu; it was over before it was at work, and that has been told */
+    bool loading;              /* lock_mu; the applying thread waits for load workers */
+    pthread_mutex_t status_lock; /* one writes status.json */
     uint64_t beats[BEATS];     /* atomic */
     _Atomic bool stop;         /* everything winds down: asked to end, or */
     _Atomic bool asked, moving; /* to end; to go on at another server of the source */
@@ -287,7 +291,7 @@ uint64_t wr_account_released(wr_pipeline *p);     /* what may leave the queue */
 
 /* watch.c */
 static inline void wr_beat(wr_pipeline *p, beat b) { __atomic_add_fetch(&p->beats[b], 1, __ATOMIC_RELAXED); }
-void wr_watch_open(wr_pipeline *p);                    /* right behind the lock */
+void wr_watch_open(wr_pipeline *p);                    /* right behind the lock; lock_mu held */
 void wr_watch_start(wr_pipeline *p);
 void wr_watch_stop(wr_pipeline *p);
 void wr_watch_failed(wr_pipeline *p, const wr_err *why); /* the run, or its opening */

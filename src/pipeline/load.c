@@ -361,7 +361,7 @@ static void note_failure(crew *c, member *m, const wr_err *err) {
 }
 
 static bool retries(crew *c, member *m, const wr_err *err, int attempt) {
-    if (err->retry != WR_RETRY_SOON || attempt >= MAX_ATTEMPTS) return false;
+    if (err->retry != WR_RETRY_SOON || attempt >= MAX_ATTEMPTS || gave_up(c)) return false;
     wr_log(WR_LOG_WARN, "loading %s.%s: %s; trying again", m->db, m->name, err->msg);
     int64_t until = wr_mono_us() + (200000ll << (attempt < 5 ? attempt : 5));
     struct timespec ts = wr_cond_until((until - wr_mono_us()) / 1000 + 1);
@@ -416,13 +416,21 @@ static wr_code finish_target(wr_pipeline *p, crew *c, target *t, wr_err *err) {
     return commit_progress(p, t, err);
 }
 
+static void set_loading(wr_pipeline *p, bool yes) {
+    pthread_mutex_lock(&p->lock_mu);
+    p->loading = yes;
+    pthread_mutex_unlock(&p->lock_mu);
+}
+
 static wr_code run_crew(wr_pipeline *p, crew *c, wr_err *err) {
     int n = p->o.snapshot_parallel, started = 0;
     WR_AUTO pthread_t *th = wr_calloc((size_t)n, sizeof *th);
     if (!th) return wr_nomem(err, "load workers", (size_t)n * sizeof *th);
+    set_loading(p, true);
     while (started < n && pthread_create(&th[started], NULL, worker, c) == 0) started++;
-    if (!started) return wr_fail(err, WR_E_NOMEM, WR_RETRY_NO, "no thread to load tables with");
     for (int i = 0; i < started; i++) pthread_join(th[i], NULL);
+    set_loading(p, false);
+    if (!started) return wr_fail(err, WR_E_NOMEM, WR_RETRY_NO, "no thread to load tables with");
     if (c->failed && !p->stop) return *err = c->err, err->code;
     return WR_OK;
 }

@@ -13,6 +13,7 @@
 #define COMMIT_BYTES (128u << 20)
 #define RELOAD_ATTEMPTS 12
 #define LOCK_PATIENCE_US 3000000
+#define FLUSH_US 1000000
 
 static wr_code no_such(wr_err *err, const char *what) { return wr_nomem(err, what, 256); }
 
@@ -118,7 +119,7 @@ wr_code wr_pipeline_store(const wr_pipeline_options *o, wr_store **ret_store, wr
     return cache ? wr_store_open(&(wr_store_options){.s3 = o->s3, .cache_dir = cache, .cache_bytes = o->cache_bytes}, ret_store, err) : no_such(err, "store");
 }
 
-wr_code wr_pipeline_open(const wr_pipeline_options *o, wr_pipeline **ret, wr_err *err) {
+wr_code wr_pipeline_new(const wr_pipeline_options *o, wr_pipeline **ret, wr_err *err) {
     wr_pipeline *p = wr_calloc(1, sizeof *p);
     if (!p) return no_such(err, "pipeline");
     p->o = *o;
@@ -127,6 +128,7 @@ wr_code wr_pipeline_open(const wr_pipeline_options *o, wr_pipeline **ret, wr_err
     if (!p->o.commit_bytes) p->o.commit_bytes = COMMIT_BYTES;
     pthread_mutex_init(&p->lock_mu, NULL);
     pthread_mutex_init(&p->progress_lock, NULL);
+    pthread_mutex_init(&p->status_lock, NULL);
     pthread_mutexattr_t again;
     pthread_mutexattr_init(&again);
     pthread_mutexattr_settype(&again, PTHREAD_MUTEX_RECURSIVE);
@@ -136,23 +138,57 @@ wr_code wr_pipeline_open(const wr_pipeline_options *o, wr_pipeline **ret, wr_err
     p->run_state = "starting";
     p->home = wr_strdup(o->home);
     p->warehouse = o->warehouse ? wr_strdup(o->warehouse) : wr_path_join(o->home, "warehouse");
-    WR_AUTO char *lock = wr_path_join(o->home, "lock"), *state = wr_path_join(o->home, "state.db");
-    wr_code rc = p->home && p->warehouse && lock && state ? WR_OK : no_such(err, "pipeline");
-    if (rc == WR_OK) rc = wr_mkdirs(p->home, err);
-    if (rc == WR_OK) rc = take_lock(lock, &p->lock, err);
-    if (rc == WR_OK) wr_watch_open(p);
-    if (rc == WR_OK) rc = wr_routes_new(o->merge, o->nmerge, &p->routes, err);
-    if (rc == WR_OK) rc = wr_state_open(state, &p->state, err);
-    if (rc == WR_OK) rc = check_pipeline(p, err);
-    if (rc == WR_OK) rc = wr_decisions_open(p, err);
     p->o.queue.tap = wr_account_tap(p);
-    if (rc == WR_OK) rc = open_followed(p, err);
-    if (rc == WR_OK) rc = wr_engine_open(NULL, &p->engine, err);
-    if (rc == WR_OK) rc = wr_pipeline_store(o, &p->store, err);
-    if (rc == WR_OK && o->transform.nrules) rc = wr_rules_new(p->engine, &o->transform, &p->rules, err);
-    if (rc != WR_OK) return wr_watch_failed(p, err), wr_pipeline_close(p), rc;
+    if (!p->home || !p->warehouse) return wr_pipeline_close(p), no_such(err, "pipeline");
     *ret = p;
     return WR_OK;
+}
+
+/* From here on it is this process that says what becomes of the pipeline. */
+static wr_code take_home(wr_pipeline *p, wr_open_purpose what_for, wr_err *err) {
+    WR_AUTO char *path = wr_path_join(p->home, "lock");
+    wr_lock *lock;
+    if (!path) return no_such(err, "pipeline");
+    WR_TRY(wr_mkdirs(p->home, err));
+    WR_TRY(take_lock(path, &lock, err));
+    pthread_mutex_lock(&p->lock_mu);
+    p->lock = lock;
+    if (what_for == WR_OPEN_TO_RUN && !p->asked) wr_watch_open(p);
+    pthread_mutex_unlock(&p->lock_mu);
+    return WR_OK;
+}
+
+static wr_code open_rest(wr_pipeline *p, wr_err *err) {
+    const wr_pipeline_options *o = &p->o;
+    WR_AUTO char *state = wr_path_join(p->home, "state.db");
+    if (!state) return no_such(err, "pipeline");
+    WR_TRY(wr_routes_new(o->merge, o->nmerge, &p->routes, err));
+    WR_TRY(wr_state_open(state, &p->state, err));
+    WR_TRY(check_pipeline(p, err));
+    WR_TRY(wr_decisions_open(p, err));
+    WR_TRY(open_followed(p, err));
+    WR_TRY(wr_engine_open(NULL, &p->engine, err));
+    WR_TRY(wr_pipeline_store(o, &p->store, err));
+    return o->transform.nrules ? wr_rules_new(p->engine, &o->transform, &p->rules, err) : WR_OK;
+}
+
+/* Unless a stop has told it already. */
+static void tell_end(wr_pipeline *p, wr_code rc, const wr_err *err) {
+    pthread_mutex_lock(&p->lock_mu);
+    bool told = p->left;
+    if (!told && rc != WR_OK) p->apply_err = *err;
+    if (!told) p->run_state = rc == WR_OK ? "stopped" : "failed";
+    pthread_mutex_unlock(&p->lock_mu);
+    if (told) return;
+    if (rc != WR_OK) wr_watch_failed(p, err);
+    wr_status_write(p);
+}
+
+wr_code wr_pipeline_open(wr_pipeline *p, wr_open_purpose what_for, wr_err *err) {
+    WR_TRY(take_home(p, what_for, err));
+    wr_code rc = open_rest(p, err);
+    if (rc != WR_OK && what_for == WR_OPEN_TO_RUN) tell_end(p, rc, err);
+    return rc;
 }
 
 /* ------------------------------------------------------------------ looking before the first row is read */
@@ -293,14 +329,34 @@ void wr_pipeline_close(wr_pipeline *p) {
     wr_free(p->home), wr_free(p->warehouse);
     pthread_mutex_destroy(&p->lock_mu);
     pthread_mutex_destroy(&p->progress_lock);
+    pthread_mutex_destroy(&p->status_lock);
     pthread_mutex_destroy(&p->open_lock);
     pthread_cond_destroy(&p->wake);
     wr_free(p);
 }
 
-void wr_pipeline_stop(wr_pipeline *p) {
-    p->asked = true;
-    p->stop = true;
+/* Who is in the middle of an event, or of a chunk of a load, does not wait for the rest of it. */
+static void hurry(wr_pipeline *p, bool loading) {
+    pthread_mutex_lock(&p->open_lock);
+    if (p->source) (loading ? wr_source_cut : wr_source_cut_stream)(p->source);
+    pthread_mutex_unlock(&p->open_lock);
+}
+
+bool wr_pipeline_stop(wr_pipeline *p) {
+    pthread_mutex_lock(&p->lock_mu);
+    p->asked = p->stop = true;
+    bool wait = p->at_work, loading = p->loading, ours = p->lock;
+    if (!wait) {
+        p->left = true;
+        p->run_state = "stopped";
+        wr_alarms_run_ended(p->alarms, false);
+    }
+    pthread_cond_broadcast(&p->wake);
+    pthread_mutex_unlock(&p->lock_mu);
+    if (wait) return hurry(p, loading), true;
+    if (ours) wr_status_write(p);
+    wr_alarms_flush(p->alarms, FLUSH_US);
+    return false;
 }
 
 /* Three places must agree: the queue may be ahead of the lake, never behind it, and the state is cut to what the queue holds. */
@@ -319,12 +375,6 @@ static wr_code reconcile(wr_pipeline *p, wr_pos *ret_last, wr_err *err) {
     }
     WR_TRY(wr_gap_open(p, last, err));
     return wr_account_open(p, last, err);
-}
-
-static void set_state(wr_pipeline *p, const char *state) {
-    pthread_mutex_lock(&p->lock_mu);
-    p->run_state = state;
-    pthread_mutex_unlock(&p->lock_mu);
 }
 
 /* Waits attempt-dependent time; false when asked to stop. */
@@ -367,15 +417,20 @@ static wr_code apply_with_reload(wr_pipeline *p, const wr_pos *until, wr_err *er
     }
 }
 
+/* Wakes who waits here, and if `cut` who waits for a server. */
+static void leave_servers(wr_pipeline *p, bool cut) {
+    if (cut) wr_source_cut(p->source);
+    pthread_mutex_lock(&p->lock_mu);
+    if (cut && p->prove_source) wr_source_cut(p->prove_source);
+    pthread_cond_broadcast(&p->wake);
+    pthread_mutex_unlock(&p->lock_mu);
+}
+
 /* Nobody waits any longer for the server that is left: what it was asked would be asked again elsewhere. */
 void wr_pipeline_move(wr_pipeline *p) {
     p->moving = true;
     p->stop = true;
-    wr_source_cut(p->source);
-    pthread_mutex_lock(&p->lock_mu);
-    if (p->prove_source) wr_source_cut(p->prove_source);
-    pthread_cond_broadcast(&p->wake);
-    pthread_mutex_unlock(&p->lock_mu);
+    leave_servers(p, true);
 }
 
 void wr_pipeline_join(wr_pipeline *p, pthread_t thread, bool *started, bool *stop) {
@@ -386,6 +441,16 @@ void wr_pipeline_join(wr_pipeline *p, pthread_t thread, bool *started, bool *sto
     pthread_mutex_unlock(&p->lock_mu);
     pthread_join(thread, NULL);
     *started = *stop = false;
+}
+
+/* false: asked to stop before there was anything in hand. */
+static bool begin_work(wr_pipeline *p) {
+    pthread_mutex_lock(&p->lock_mu);
+    p->at_work = !p->asked;
+    if (p->at_work) p->run_state = "streaming";
+    bool go = p->at_work;
+    pthread_mutex_unlock(&p->lock_mu);
+    return go;
 }
 
 /* From the last commit on, at the server that is open. */
@@ -407,16 +472,13 @@ static wr_code run_there(wr_pipeline *p, wr_run_mode mode, wr_err *err) {
     if (rc == WR_OK) rc = wr_prove_start(p, err);
     if (rc == WR_OK) rc = wr_inspect_start(p, err);
     wr_pos_clear(&last);
-    if (rc == WR_OK) {
-        set_state(p, "streaming");
+    if (rc == WR_OK && begin_work(p)) {
         wr_watch_start(p);
         rc = apply_with_reload(p, mode == WR_RUN_UNTIL_CURRENT ? &until : NULL, err);
     }
     wr_pos_clear(&until);
     p->stop = true;
-    pthread_mutex_lock(&p->lock_mu);
-    pthread_cond_broadcast(&p->wake);
-    pthread_mutex_unlock(&p->lock_mu);
+    leave_servers(p, p->asked);
     wr_capture_join(p);
     wr_prove_stop(p);
     wr_inspect_stop(p);
@@ -426,7 +488,10 @@ static wr_code run_there(wr_pipeline *p, wr_run_mode mode, wr_err *err) {
 
 /* Another server of the source: everything that was made of the last one's connections and positions is put down, and taken up from what is durable, as after a restart. */
 static wr_code move(wr_pipeline *p, wr_err *err) {
-    set_state(p, "reconnecting");
+    pthread_mutex_lock(&p->lock_mu);
+    p->at_work = false;
+    p->run_state = "reconnecting";
+    pthread_mutex_unlock(&p->lock_mu);
     close_followed(p);
     wr_retention_forget(p);
     wr_inspect_forget(p);
@@ -462,12 +527,7 @@ wr_code wr_pipeline_run(wr_pipeline *p, wr_run_mode mode, wr_err *err) {
         }
     }
     wr_watch_stop(p);
-    if (rc != WR_OK) wr_watch_failed(p, err);
-    pthread_mutex_lock(&p->lock_mu);
-    if (rc != WR_OK) p->apply_err = *err;
-    p->run_state = rc == WR_OK ? "stopped" : "failed";
-    pthread_mutex_unlock(&p->lock_mu);
     wr_status_stop(p);
-    wr_status_write(p);
+    tell_end(p, rc, err);
     return rc;
 }

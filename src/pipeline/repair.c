@@ -396,8 +396,9 @@ static wr_code wait_for(const char *path, const char *home, double timeout_s, wr
 
 static wr_code run_once(const wr_pipeline_options *o, wr_err *err) {
     wr_pipeline *p;
-    WR_TRY(wr_pipeline_open(o, &p, err));
-    wr_code rc = wr_pipeline_run(p, WR_RUN_UNTIL_CURRENT, err);
+    WR_TRY(wr_pipeline_new(o, &p, err));
+    wr_code rc = wr_pipeline_open(p, WR_OPEN_TO_RUN, err);
+    if (rc == WR_OK) rc = wr_pipeline_run(p, WR_RUN_UNTIL_CURRENT, err);
     wr_pipeline_close(p);
     return rc;
 }

@@ -126,17 +126,29 @@ static void add_error(cJSON *o, const wr_err *why) {
 /* lock_mu is held. NULL: all is well. */
 static const wr_err *what_is_wrong(const wr_pipeline *p) { return p->apply_err.code ? &p->apply_err : p->capture_err.code ? &p->capture_err : NULL; }
 
-/* Between two servers of the source: what was known of the last one stays. Only this process writes the file. */
-static char *render_again(wr_pipeline *p, const char *path) {
+/* What an earlier one says, of this run or of another; NULL: nothing that can be read. */
+static cJSON *last_status(const char *path) {
     WR_AUTO_BUF wr_buf b = WR_BUF_INIT;
     wr_err e = WR_ERR_INIT;
+    cJSON *o = wr_file_get(path, STATUS_MAX_BYTES, &b, &e) == WR_OK && wr_buf_cstr(&b) ? cJSON_Parse((char *)b.p) : NULL;
+    if (cJSON_IsObject(o)) return o;
+    return cJSON_Delete(o), NULL;
+}
+
+/* Without a server (on the way to another one, or none was reached): what was known last stays. Only this process writes the file. */
+static char *render_again(wr_pipeline *p, const char *path) {
     char iso[32];
-    cJSON *o = wr_file_get(path, STATUS_MAX_BYTES, &b, &e) == WR_OK && wr_buf_cstr(&b) ? cJSON_Parse((char *)b.p) : NULL, *src = cJSON_GetObjectItemCaseSensitive(o, "source");
-    if (!o || !src) return cJSON_Delete(o), NULL;
-    static const char *const anew[] = {"state", "updated", "error"};
+    cJSON *o = last_status(path);
+    if (!o) o = cJSON_CreateObject();
+    static const char *const anew[] = {"format", "pipeline", "pid", "state", "updated", "error"};
     for (size_t i = 0; i < sizeof anew / sizeof *anew; i++) cJSON_DeleteItemFromObjectCaseSensitive(o, anew[i]);
+    cJSON *src = cJSON_GetObjectItemCaseSensitive(o, "source");
+    if (!src) src = cJSON_AddObjectToObject(o, "source");
     cJSON_DeleteItemFromObjectCaseSensitive(src, "answers");
     cJSON_AddBoolToObject(src, "answers", false);
+    cJSON_AddNumberToObject(o, "format", 1);
+    cJSON_AddStringToObject(o, "pipeline", p->o.name);
+    cJSON_AddNumberToObject(o, "pid", getpid());
     cJSON_AddStringToObject(o, "updated", wr_iso_time(wr_now_us(), iso));
     pthread_mutex_lock(&p->lock_mu);
     cJSON_AddStringToObject(o, "state", p->run_state);
@@ -204,6 +216,7 @@ static char *render(wr_pipeline *p) {
 /* Not durable on purpose: a reader trusts it only while the lock is held, and a crash frees the lock. */
 void wr_status_write(wr_pipeline *p) {
     WR_AUTO char *path = wr_path_join(p->home, "status.json"), *tmp = wr_path_join(p->home, "status.json.tmp");
+    pthread_mutex_lock(&p->status_lock);
     pthread_mutex_lock(&p->open_lock);
     char *text = p->source ? render(p) : path ? render_again(p, path) : NULL;
     pthread_mutex_unlock(&p->open_lock);
@@ -213,6 +226,7 @@ void wr_status_write(wr_pipeline *p) {
         ok &= fclose(f) == 0;
         if (ok) rename(tmp, path);
     }
+    pthread_mutex_unlock(&p->status_lock);
     cJSON_free(text);
 }
 

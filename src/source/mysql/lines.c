@@ -66,6 +66,13 @@ void wr_my_lines_leave(MYSQL *m) {
     pthread_mutex_unlock(&l->lock);
 }
 
+void wr_my_lines_cut_one(wr_my_lines *l, const MYSQL *m) {
+    pthread_mutex_lock(&l->lock);
+    for (int i = 0; i < l->n; i++)
+        if (l->at[i].m == m && l->at[i].fd >= 0) (void)shutdown(l->at[i].fd, SHUT_RDWR);
+    pthread_mutex_unlock(&l->lock);
+}
+
 void wr_my_lines_cut(wr_my_lines *l) {
     pthread_mutex_lock(&l->lock);
     l->cut = true;

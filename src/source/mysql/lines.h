@@ -15,5 +15,6 @@ wr_code wr_my_lines_add(wr_my_lines *l, MYSQL *m, wr_err *err);
 /* Before m is closed; of whichever list it is on, if any. */
 void wr_my_lines_leave(MYSQL *m);
 void wr_my_lines_cut(wr_my_lines *l);
+void wr_my_lines_cut_one(wr_my_lines *l, const MYSQL *m); /* if it is among them; others may still be made */
 
 #endif

@@ -262,6 +262,9 @@ wr_code wr_source_open(const wr_source_options *opts, wr_source **ret_source, wr
 }
 
 void wr_source_cut(wr_source *s) { wr_my_lines_cut(s->conn.lines); }
+void wr_source_cut_stream(wr_source *s) {
+    if (s->stream) wr_my_lines_cut_one(s->conn.lines, s->stream);
+}
 
 wr_flavor wr_source_flavor(const wr_source *s) { return s->flavor; }
 const char *wr_source_version(const wr_source *s) { return s->version; }

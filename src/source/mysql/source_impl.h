@@ -34,6 +34,7 @@ struct wr_source {
     int max_threads_running, max_replica_lag_s; /* 0 = no limit */
     pthread_mutex_t view_lock;    /* one exact view at a time: opening one may read the binlog, and as a replica a source is there once */
     wr_stream_stats stats;        /* atomics */
+    MYSQL *_Atomic stream;        /* its connection, for whoever ends it; NULL = none */
 };
 
 #endif

@@ -232,6 +232,7 @@ static wr_code check_executed(stream *st, const wr_pos *from, wr_err *err) {
 
 static wr_code open_dump(stream *st, const wr_pos *from, wr_err *err) {
     WR_TRY(wr_my_connect(&st->s->conn, &st->m, err));
+    st->s->stream = st->m;
     st->tls = mysql_get_ssl_cipher(st->m) != NULL;
     st->fd = (int)mysql_get_socket(st->m);
     wr_my_take_large(&st->s->conn, st->m);
@@ -258,6 +259,7 @@ static wr_code go_back(stream *st, wr_err *err) {
     wr_pos at = st->again;
     st->again = (wr_pos){0};
     if (at.offset <= DUMP_OFFSET_MAX) wr_free(at.gtid_set), at.gtid_set = NULL; /* the history has been looked at */
+    st->s->stream = NULL;
     wr_my_abandon(st->m); /* more of the dump is on its way */
     st->m = NULL;
     wr_code rc = open_dump(st, &at, err);
@@ -531,6 +533,7 @@ wr_code wr_source_stream(wr_source *s, const wr_pos *from, const wr_stream_sink 
     wr_applier_free(st.applier);
     wr_pos_clear(&st.again);
     wr_xa_spool_close(st.spool);
+    s->stream = NULL;
     if (st.m) wr_my_disconnect(st.m);
     if (st.aux) wr_my_disconnect(st.aux);
     return rc;

@@ -73,6 +73,8 @@ typedef struct wr_alarms_options { /* borrowed, must outlive the alarms */
 
 /* One process at a time, the one that holds the pipeline's lock. What the last one left is taken up again; a file that cannot be read is put aside, and what was in it is lost. */
 wr_code wr_alarms_open(const wr_alarms_options *opts, wr_alarms **ret_alarms, wr_err *err);
+/* Until all that has happened is in the file, or so long. NULL is fine. */
+void wr_alarms_flush(wr_alarms *a, int64_t within_us);
 /* Notices that are due get five seconds more; the rest waits for the next start. NULL is fine. */
 void wr_alarms_close(wr_alarms *a);
 

@@ -59,9 +59,12 @@ typedef struct wr_pipeline_options {
 
 typedef struct wr_pipeline wr_pipeline;
 
-/* Opens everything below home and the source, and checks that they belong together. WR_E_BUSY when another process runs it. */
-wr_code wr_pipeline_open(const wr_pipeline_options *opts, wr_pipeline **ret_pipeline, wr_err *err);
-void wr_pipeline_close(wr_pipeline *p);
+/* In memory alone; nothing is touched yet. */
+wr_code wr_pipeline_new(const wr_pipeline_options *opts, wr_pipeline **ret_pipeline, wr_err *err);
+/* Opens everything below home and the source, and checks that they belong together. WR_E_BUSY when another process runs it. TO_RUN: status and alarms say why it failed. */
+typedef enum wr_open_purpose { WR_OPEN_TO_RUN = 0, WR_OPEN_TO_LOOK } wr_open_purpose;
+wr_code wr_pipeline_open(wr_pipeline *p, wr_open_purpose what_for, wr_err *err);
+void wr_pipeline_close(wr_pipeline *p); /* opened or not */
 
 /* The store that the pipeline's tables are in; its cache is below home. */
 wr_code wr_pipeline_store(const wr_pipeline_options *opts, wr_store **ret_store, wr_err *err);
@@ -172,7 +175,9 @@ typedef enum wr_run_mode { WR_RUN_FOREVER = 0, WR_RUN_UNTIL_CURRENT } wr_run_mod
 /* Runs until wr_pipeline_stop (WR_OK, after finishing the commit in hand), until everything that was committed in the source when the run began
  * is visible (WR_RUN_UNTIL_CURRENT), or until an error that waiting does not cure. */
 wr_code wr_pipeline_run(wr_pipeline *p, wr_run_mode mode, wr_err *err);
-void wr_pipeline_stop(wr_pipeline *p); /* @thread any, signal-safe */
+/* true: wr_pipeline_run ends soon, after the commit in hand, and waits for no server longer than connecting to it takes. false: there is no commit in hand, as p is still opening, recovering, or on its way to another
+ * server; status and alarms know that this run is over, and the process may end at once, whatever its other threads wait for. @thread any other; p is not being closed */
+bool wr_pipeline_stop(wr_pipeline *p);
 
 /* ------------------------------------------------------------------ status */
 typedef enum wr_table_state { WR_TABLE_LOADING = 1, WR_TABLE_REPLAYING, WR_TABLE_STREAMING, WR_TABLE_WAITING /* for a schema change further on in the stream */ } wr_table_state;

@@ -69,6 +69,8 @@ wr_code wr_source_open(const wr_source_options *opts, wr_source **ret_source, wr
 void wr_source_close(wr_source *s);
 /* Ends every connection of s and lets it make no other: whoever waits for a server that has frozen gets an error. What is left to do is to close it. @thread any */
 void wr_source_cut(wr_source *s);
+/* Ends the connection of wr_source_stream, which then need not wait for the rest of an event. @thread any */
+void wr_source_cut_stream(wr_source *s);
 wr_flavor wr_source_flavor(const wr_source *s);
 const char *wr_source_version(const wr_source *s);
 /* What tells this server's history from any other's: MySQL "uuid", MariaDB "domain/server id + first binlog's identity" as far as it has one. Stable text. */
