@@ -22,7 +22,7 @@ bool wr_compact_is_settling(const wr_table *t) { return wr_mono_us() - t->opened
 
 static wr_policy policy_of(const wr_table *t, bool all) {
     wr_policy p = wr_policy_of(wr_table_target_bytes(t), t->lake->compact_files, &t->upkeep);
-    p.patient = wr_mono_us() < t->patient_until_us, p.all = all;
+    p.patient = wr_mono_us() < t->patient_until_us, p.settling = wr_compact_is_settling(t), p.all = all;
     return p;
 }
 
@@ -30,16 +30,15 @@ wr_code wr_compact_choose(const wr_table *t, bool all, wr_choice *ret, wr_err *e
     WR_AUTO wr_policy_file *files = wr_calloc((size_t)t->nfiles + 1, sizeof *files);
     WR_CLEANUP(wr_tuples_clear) wr_tuples groups = {0};
     uint32_t n = 0;
-    bool settling = wr_compact_is_settling(t);
+    wr_policy p = policy_of(t, all);
     if (!files) return wr_nomem(err, "file list", (size_t)t->nfiles * sizeof *files);
     for (uint32_t i = 0; i < t->nfiles; i++) {
         const wr_data_file *f = &t->files[i];
         if (!f->ice || !f->committed) continue;
-        files[n] = (wr_policy_file){.no = i, .bytes = f->ice->bytes, .records = f->ice->records, .dead = f->ndead, .fresh = settling ? f->ndead - f->ndead_opened : 0, .old = f->ice->spec_id != t->how.spec->id, .done = f->rewritten};
+        files[n] = (wr_policy_file){.no = i, .bytes = f->ice->bytes, .records = f->ice->records, .dead = f->ndead, .fresh = p.settling ? f->ndead - f->ndead_opened : 0, .old = f->ice->spec_id != t->how.spec->id, .done = f->rewritten};
         WR_TRY(wr_tuples_of_file(&groups, f->ice, &files[n++].group, err));
     }
     if (groups.n > 1) qsort(files, n, sizeof *files, wr_policy_by_group);
-    wr_policy p = policy_of(t, all);
     wr_policy_choose(&p, files, n, ret);
     return WR_OK;
 }

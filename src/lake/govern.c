@@ -1,6 +1,6 @@
 /* What a lake does beside applying: compaction, and the end of old snapshots. One job at a time in the whole lake, on a worker of its own, at most a
- * third of the time; every table in turn, and one whose job failed is left alone for a while. A job's input is bounded (policy.h), so that no table
- * waits long for another's. */
+ * third of the time, counted over some of them; every table in turn, and one whose job failed is left alone for a while. A job's input is bounded
+ * (policy.h), so that no table waits long for another's. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,8 @@
 #include "weir/base/log.h"
 #include "weir/base/mem.h"
 
-#define REST 2             /* times as long as a job took, before the next */
+#define SHARE 3            /* of the time that passes, the part that jobs may take */
+#define SAVED_US 20000000  /* of that time, what is not lost when no job used it: jobs start between two commits only, seldom the moment they may */
 #define PAUSE_US 600000000 /* before a table is looked at again whose job failed */
 
 typedef enum job_kind { JOB_COMPACT, JOB_EXPIRE /* which files */, JOB_DELETE /* those files */ } job_kind;
@@ -173,7 +174,7 @@ static wr_code finish(wr_lake *l, bool *ret_changed, wr_err *err) {
     wr_code rc = WR_OK;
     job_join(j);
     l->job = NULL;
-    if (j->kind != JOB_DELETE) l->next_job_us = wr_mono_us() + j->took_us * REST;
+    if (j->kind != JOB_DELETE) l->next_job_us += j->took_us * SHARE;
     if (j->rc != WR_OK) note_failure(j, &j->err);
     else if (j->kind == JOB_EXPIRE) {
         wr_err why = WR_ERR_INIT;
@@ -216,7 +217,9 @@ static void start_next(wr_lake *l) {
 wr_code wr_lake_govern(wr_lake *l, bool wait, bool *ret_changed, wr_err *err) {
     *ret_changed = false;
     while (l->job && (wait || __atomic_load_n(&l->job->done, __ATOMIC_ACQUIRE))) WR_TRY(finish(l, ret_changed, err));
-    if (l->job || *ret_changed || l->unknown || wr_mono_us() < l->next_job_us) return WR_OK;
+    int64_t now = wr_mono_us();
+    if (l->job || *ret_changed || l->unknown || now < l->next_job_us) return WR_OK;
+    if (l->next_job_us < now - SAVED_US) l->next_job_us = now - SAVED_US;
     pthread_mutex_lock(&l->catalog_lock);
     start_next(l);
     pthread_mutex_unlock(&l->catalog_lock);

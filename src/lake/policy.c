@@ -11,11 +11,11 @@
 #define CHEAP 1.6 /* data written in all, per byte of new data */
 #define DEAR 2.8
 #define LITTLE 128           /* what is deleted is little below this part of the target */
-#define FILE_COST (UINT64_C(1) << 20) /* what opening a file costs a scan, in bytes that it could have read meanwhile */
+#define LOOK_UP_FILES 50     /* what a look-up costs beside opening files, in files that it could have opened meanwhile */
 
-/* Levels: files below a part of the target; merged when they make so much of it, or when they are so many times `files`. The last one waits until it is worth two
- * full files: files of a few megabytes, as an initial load leaves them, cost readers little. */
-static const struct level { int below; double goal; int crowd; } levels[WR_POLICY_LEVELS - 1] = {{4096, 1.0 / 4096, 1}, {256, 1.0 / 64, 4}, {2, 2, 8}};
+/* Levels: files below a part of the target; merged when they make so much of it, or when they are so many times `files`. */
+static const struct level { int below; double goal; int crowd; } levels[WR_POLICY_LEVELS - 1] = {{4096, 1.0 / 4096, 1}, {256, 1.0 / 64, 4}, {2, 1, 8}};
+#define SETTLING_GOAL 2 /* of the last level meanwhile: a load's files of some megabytes do not start a job right behind it */
 
 wr_policy wr_policy_of(uint64_t target_bytes, int files, const wr_upkeep *u) {
     return (wr_policy){.target_bytes = target_bytes,
@@ -52,7 +52,8 @@ static int level_due(const wr_policy *p, const wr_policy_file *files, uint32_t n
         for (uint32_t i = 0; i < n; i++)
             if (wr_policy_level(p, &files[i]) == level) live += files[i].bytes - dead_bytes(&files[i]), here++;
         count += here;
-        bool enough = here && count >= p->files && (double)live >= (double)p->target_bytes * levels[level].goal;
+        double goal = p->settling && level == WR_POLICY_LEVELS - 2 ? SETTLING_GOAL : levels[level].goal;
+        bool enough = here && count >= p->files && (double)live >= (double)p->target_bytes * goal;
         if (enough || here >= p->files * levels[level].crowd) due = level, *ret_count = count;
     }
     return due;
@@ -172,10 +173,18 @@ static bool everything(const wr_policy *p, const wr_policy_file *files, uint32_t
     return true;
 }
 
-/* What readers win, by what is written for it. */
-static double gain(const wr_choice *c) {
-    double files = c->n > 1 ? (double)(c->n - 1) * FILE_COST : 0;
-    return ((double)(c->bytes - c->live_bytes) + files) / (double)(c->live_bytes + 1);
+static double larger(double a, double b) { return a > b ? a : b; }
+
+/* Readers of the table pay more than if it had just been rewritten: a look-up for each file, a scan for what is deleted. As a part of what they would pay: is the first the larger one? */
+static bool look_ups_pay_more(const wr_policy *p, const wr_policy_file *files, uint32_t n) {
+    double bytes = 0, live_bytes = 0, full = 0;
+    for (uint32_t from = 0, end; from < n; from = end) {
+        double group_bytes = 0, group_rows = 0;
+        end = group_end(files, n, from);
+        for (const wr_policy_file *f = files + from; f < files + end; f++) bytes += (double)f->bytes, group_bytes += (double)(f->bytes - dead_bytes(f)), group_rows += (double)(f->records - f->dead);
+        live_bytes += group_bytes, full += larger(1, larger(group_bytes / (double)p->target_bytes, group_rows / WR_POLICY_ROWS));
+    }
+    return ((double)n - full) / (full + LOOK_UP_FILES) > (bytes - live_bytes) / (live_bytes + 1);
 }
 
 static void in_order(wr_choice *c, const wr_policy_file *files) {
@@ -194,8 +203,8 @@ void wr_policy_choose(const wr_policy *p, const wr_policy_file *files, uint32_t 
         return;
     }
     wr_choice other = {0};
-    bool merges = merge(p, files, n, ret), both = merges && ret->level == WR_POLICY_LEVELS - 2 && rewrite(p, files, n, &other);
-    if (both && gain(&other) > gain(ret)) *ret = other; /* files of some megabytes can wait */
+    bool merges = merge(p, files, n, ret), can_wait = merges && ret->level == WR_POLICY_LEVELS - 2; /* files of some megabytes */
+    if (can_wait && rewrite(p, files, n, &other) && !look_ups_pay_more(p, files, n)) *ret = other;
     if (merges || rewrite(p, files, n, ret) || spread(p, files, n, ret)) in_order(ret, files);
 }
 

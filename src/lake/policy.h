@@ -19,6 +19,7 @@ typedef struct wr_policy {
     int files;             /* of a level, before they are merged */
     double amplification;  /* data written so far per byte of new data */
     bool patient;          /* a little that is deleted may wait */
+    bool settling;         /* the table was opened a moment ago: a load or a sync that catches up has more to come */
     bool all;              /* also what is not due: every file below full size or with a deleted row, once */
 } wr_policy;
 typedef struct wr_policy_file {
@@ -39,7 +40,7 @@ typedef struct wr_choice {
     char why[96];
 } wr_choice;
 
-/* Of a table with these counts; `patient` and `all` are the caller's to set. */
+/* Of a table with these counts; `patient`, `settling` and `all` are the caller's to set. */
 wr_policy wr_policy_of(uint64_t target_bytes, int files, const wr_upkeep *upkeep);
 /* 0..WR_POLICY_LEVELS - 1 */
 int wr_policy_level(const wr_policy *p, const wr_policy_file *f);

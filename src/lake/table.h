@@ -158,7 +158,7 @@ struct wr_lake {
     struct wr_job *job;        /* under way; NULL = none */
     uint64_t compact_bytes, target_file_bytes;
     int compact_files;
-    int64_t next_job_us;       /* monotonic; none is begun before */
+    int64_t next_job_us;       /* monotonic; none is begun before: the time that jobs have had, times their share */
     int job_from;              /* table to look at first */
     wr_lake_witness witness;
     bool unknown;           /* the outcome of a commit is not known: only opening anew tells */

@@ -111,19 +111,26 @@ static void a_table_that_cannot_be_compacted_starves_no_other(void **st) {
     lab_close(&l);
 }
 
-static void a_job_rests_before_the_next(void **st) {
+static void jobs_have_a_share_of_the_time_and_little_of_it_is_saved(void **st) {
     lab l = {.version = 3};
     lab_open(&l);
     wr_table *t = lab_create(&l, 1, "t", 1);
     commits_of(&l, t, 0, 16);
     bool changed;
+    int64_t began = wr_mono_us();
+    l.lake->next_job_us = began - 3600000000; /* an hour without a job */
     assert_ok(wr_lake_govern(l.lake, false, &changed, err));
-    assert_non_null(l.lake->job);
+    assert_true(l.lake->job && l.lake->next_job_us >= began - 60000000);
+    int64_t saved = l.lake->next_job_us;
     assert_ok(wr_lake_govern(l.lake, true, &changed, err));
-    assert_true(changed && l.lake->next_job_us > wr_mono_us());
-    lab_commit(&l);
+    assert_true(changed && l.lake->next_job_us > saved);
+    commits_of(&l, t, 400, 16);
+    l.lake->next_job_us = wr_mono_us() + 3600000000;
     assert_ok(wr_lake_govern(l.lake, false, &changed, err));
     assert_null(l.lake->job);
+    l.lake->next_job_us = wr_mono_us();
+    assert_ok(wr_lake_govern(l.lake, false, &changed, err));
+    assert_non_null(l.lake->job);
     lab_close(&l);
 }
 
@@ -322,7 +329,7 @@ int main(void) {
         IN_DIR(what_was_done_is_kept_in_the_table),
         IN_DIR(only_the_last_twenty_actions_are_kept),
         IN_DIR(a_table_that_cannot_be_compacted_starves_no_other),
-        IN_DIR(a_job_rests_before_the_next),
+        IN_DIR(jobs_have_a_share_of_the_time_and_little_of_it_is_saved),
         IN_DIR(old_snapshots_leave_with_their_files_and_no_commit_waits_for_it),
         IN_DIR(a_job_has_several_outputs_of_one_size),
         IN_DIR(optimizing_goes_on_until_nothing_is_due_and_all_of_it_when_asked),
