@@ -1,10 +1,7 @@
 #include "store.h"
-#include <errno.h>
-#include <fcntl.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include "weir/base/fault.h"
 #include "weir/base/mem.h"
@@ -126,11 +123,8 @@ static wr_code set_up(wr_ledger_store *s, wr_err *err) {
 }
 
 wr_code wr_ledger_store_open(const char *path, bool read_only, wr_ledger_store **ret, wr_err *err) {
-    if (!read_only) { /* SQLite makes new files 0644 */
-        int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-        if (fd < 0) return wr_fail(err, errno == ENOSPC ? WR_E_NOSPC : WR_E_IO, WR_RETRY_NO, "cannot open %s: %s", path, strerror(errno));
-        close(fd);
-    } else if (access(path, F_OK) != 0) return wr_fail(err, WR_E_NOTFOUND, WR_RETRY_NO, "there is no ledger in %s yet", path);
+    if (!read_only) WR_TRY(wr_sqlite_create(path, err));
+    else if (access(path, F_OK) != 0) return wr_fail(err, WR_E_NOTFOUND, WR_RETRY_NO, "there is no ledger in %s yet", path);
     wr_ledger_store *s = wr_calloc(1, sizeof *s);
     if (!s) return wr_nomem(err, "ledger", sizeof *s);
     int rc = sqlite3_open_v2(path, &s->db, (read_only ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE) | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, NULL);

@@ -1,16 +1,13 @@
 /* One connection behind one mutex. Statements are prepared at their first use and kept. docs/formats/state.md. */
 #include "weir/state.h"
+#include "weir/sqlite.h"
 #include "weir/base/clock.h"
 #include "weir/base/fault.h"
 #include "weir/base/mem.h"
 #include "migrate.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define BUSY_TIMEOUT_MS 10000
 
@@ -63,27 +60,8 @@ struct wr_state {
 };
 
 /* ------------------------------------------------------------------ opening */
-/* SQLite makes new files 0644; ours are not for others. The folder is made to remember the name. */
-static wr_code create_private(const char *path, wr_err *err) {
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (fd < 0)
-        return wr_fail(err, errno == ENOSPC || errno == EDQUOT ? WR_E_NOSPC : WR_E_IO, WR_RETRY_NO,
-                       "cannot open %s: %s", path, strerror(errno));
-    close(fd);
-    WR_AUTO char *dir = wr_strdup(path);
-    if (!dir) return wr_nomem(err, "path", strlen(path) + 1);
-    char *slash = strrchr(dir, '/');
-    if (slash) slash[slash == dir] = 0;
-    int dfd = open(slash ? dir : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (dfd < 0) return wr_fail(err, WR_E_IO, WR_RETRY_NO, "cannot open the folder of %s: %s", path, strerror(errno));
-    int rc = fsync(dfd);
-    close(dfd);
-    return rc == 0 ? WR_OK
-                   : wr_fail(err, WR_E_IO, WR_RETRY_NO, "cannot sync the folder of %s: %s", path, strerror(errno));
-}
-
 wr_code wr_state_open(const char *path, wr_state **ret_state, wr_err *err) {
-    WR_TRY(create_private(path, err));
+    WR_TRY(wr_sqlite_create(path, err));
     wr_state *s = wr_calloc(1, sizeof *s);
     if (!s) return wr_nomem(err, "state", sizeof *s);
     pthread_mutex_init(&s->lock, NULL);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "tally.h"
 #include "weir/base/clock.h"
@@ -464,6 +465,17 @@ static void old_minutes_become_hours_and_days_and_nothing_is_lost(void **state) 
     end(w);
 }
 
+static void its_file_is_for_its_owner_alone(void **state) {
+    (void)state;
+    struct stat sb;
+    mode_t before = umask(0);
+    world *w = begin();
+    umask(before);
+    assert_int_equal(stat(w->path, &sb), 0);
+    assert_int_equal(sb.st_mode & 0777, 0600);
+    end(w);
+}
+
 int main(void) {
     MINUTE = wr_now_us() / 60000000 - 60;
     const struct CMUnitTest tests[] = {
@@ -476,6 +488,7 @@ int main(void) {
         cmocka_unit_test(without_memory_nothing_fails_and_the_gap_is_told),
         cmocka_unit_test(old_minutes_become_hours_and_days_and_nothing_is_lost),
         cmocka_unit_test(a_tally_adds_up_like_a_list),
+        cmocka_unit_test(its_file_is_for_its_owner_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
