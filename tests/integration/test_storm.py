@@ -114,7 +114,7 @@ class Storm:
 
     def stop(self):
         self.undo_due(everything=True)
-        if self.weir.at_work(60) is None:       # before it is, the signal ends it at once: nothing has begun
+        if self.weir.at_work(60) is None:       # before it is there is nothing to finish: test_starting.py has that
             return self.look_after()
         self.weir.proc.send_signal(signal.SIGTERM)
         r = self.weir.ended(60)                 # a last commit that met a full disk is told, and made by the next start
