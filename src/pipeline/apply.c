@@ -63,6 +63,13 @@ static void target_remove(wr_pipeline *p, target *t) {
     target_free(t);
 }
 
+/* rc: why it does not come to a target. */
+static wr_code drop_member(wr_pipeline *p, member *m, wr_code rc) {
+    wr_u64map_del(p->members, m->id);
+    member_free(m);
+    return rc;
+}
+
 static wr_code add_member(target *t, member *m, wr_err *err) {
     member **list = wr_realloc(t->members, ((size_t)t->nmembers + 1) * sizeof *list);
     if (!list) return wr_nomem(err, "lake table", 64);
@@ -412,16 +419,17 @@ static wr_code on_create(wr_pipeline *p, const wr_ddl *d, wr_err *err) {
     if (t && !r.merged) return wr_fail(err, WR_E_SCHEMA, WR_RETRY_NO, "table %s.%s is created although it exists", d->db, d->name);
     member *m;
     WR_TRY(member_new(p, d, &m, err));
-    WR_TRY(wr_member_shape(p, m, err));
     bool fresh = !t;
-    if (fresh) WR_TRY(target_new(p, r, r.merged ? merged_id(r) : d->table, &t, err));
-    if (fresh && r.merged && (t->table = wr_lake_table(p->lake, t->id))) fresh = false; /* all its members were gone when this run began */
-    WR_TRY(add_member(t, m, err));
+    wr_code rc = wr_member_shape(p, m, err);
+    if (rc == WR_OK && fresh) rc = target_new(p, r, r.merged ? merged_id(r) : d->table, &t, err);
+    if (rc == WR_OK && fresh && r.merged && (t->table = wr_lake_table(p->lake, t->id))) fresh = false; /* all its members were gone when this run began */
+    if (rc == WR_OK) rc = add_member(t, m, err);
+    if (rc != WR_OK) return drop_member(p, m, rc);
     if (!fresh && (t->phase == PHASE_WAIT || (t->phase == PHASE_STREAM && wr_table_load_info(t->table)))) return reload(p, t, err);
     if (!fresh) return d->rows == WR_ROWS_RELOAD || t->phase == PHASE_LOAD ? reload(p, t, err) : evolve(p, t, false, NULL, err);
     wr_schema *s;
     WR_TRY(target_schema(t, NULL, NULL, &s, err));
-    wr_code rc = wr_lake_create(p->lake, t->id, t->ns, t->name, s, &t->table, err);
+    rc = wr_lake_create(p->lake, t->id, t->ns, t->name, s, &t->table, err);
     if (rc == WR_OK) rc = d->rows == WR_ROWS_RELOAD ? wr_load_begin(p, t, s, PHASE_LOAD, err) : wr_target_bind(p, t, err);
     wr_schema_unref(s);
     return rc;
@@ -729,6 +737,15 @@ static wr_code on_end(wr_pipeline *p, const wr_queue_record *rec, const wr_pos *
 }
 
 /* ------------------------------------------------------------------ opening at the lake's offset */
+static wr_code target_again(wr_pipeline *p, const wr_ddl *d, wr_route r, target **ret, wr_err *err) {
+    WR_TRY(target_new(p, r, r.merged ? merged_id(r) : d->table, ret, err));
+    target *t = *ret;
+    t->table = wr_lake_table(p->lake, t->id);
+    if (t->table) return WR_OK;
+    wr_fail(err, WR_E_NOTFOUND, WR_RETRY_NO, "lake table %s.%s is missing from the catalog, although queue offset %" PRIu64 " was committed to it", t->ns, t->name, p->offset);
+    return wr_err_cure(err, "restore the catalog from a backup; or remove %s and let every table be loaded again", p->home);
+}
+
 static wr_code restore_member(void *ctx, const wr_ddl *d, wr_err *err) {
     wr_pipeline *p = ctx;
     if (d->kind == WR_DDL_HIDDEN || d->kind == WR_DDL_DROP) return WR_OK;
@@ -736,16 +753,10 @@ static wr_code restore_member(void *ctx, const wr_ddl *d, wr_err *err) {
     target *t = find_target(p, r);
     member *m;
     WR_TRY(member_new(p, d, &m, err));
-    WR_TRY(restore_shape(p, m, err));
-    if (!t) {
-        WR_TRY(target_new(p, r, r.merged ? merged_id(r) : d->table, &t, err));
-        t->table = wr_lake_table(p->lake, t->id);
-        if (!t->table) {
-            wr_fail(err, WR_E_NOTFOUND, WR_RETRY_NO, "lake table %s.%s is missing from the catalog, although queue offset %" PRIu64 " was committed to it", t->ns, t->name, p->offset);
-            return wr_err_cure(err, "restore the catalog from a backup; or remove %s and let every table be loaded again", p->home);
-        }
-    }
-    return add_member(t, m, err);
+    wr_code rc = restore_shape(p, m, err);
+    if (rc == WR_OK && !t) rc = target_again(p, d, r, &t, err);
+    if (rc == WR_OK) rc = add_member(t, m, err);
+    return rc == WR_OK ? WR_OK : drop_member(p, m, rc);
 }
 
 /* " (theirs is new, body is missing)", or "" when it is no column's name. */

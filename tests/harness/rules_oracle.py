@@ -89,7 +89,7 @@ class Oracle:
         if kind == "mask":
             return f"CAST(NULL AS {ty})" if how == "null" else self.masked(table, col, ty, how)
         return {"string": f"CAST({c} AS VARCHAR)", "seconds to timestamptz": f"TIMESTAMPTZ '1970-01-01 00:00:00+00' + to_seconds({c})", "date in Asia/Shanghai": f"CAST({c} AT TIME ZONE 'Asia/Shanghai' AS DATE)",
-                "millis": f"CAST(floor(CAST(epoch_us({c}) AS DECIMAL(30,0)) / 1000) AS BIGINT)", "long": f"CAST({c} AS BIGINT)", "timestamptz in Asia/Shanghai": f"{c} AT TIME ZONE 'Asia/Shanghai'"}[how]
+                "millis": f"(epoch_us({c}) - ((epoch_us({c}) % 1000) + 1000) % 1000) // 1000", "long": f"CAST({c} AS BIGINT)", "timestamptz in Asia/Shanghai": f"{c} AT TIME ZONE 'Asia/Shanghai'"}[how]
 
     def stage(self, table, rule):
         """-> (table that comes out, {_n: column or None} refused, stopped: some row ends the sync)"""
