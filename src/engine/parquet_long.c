@@ -111,6 +111,7 @@ static wr_code read_schema(wr_rd *r, footer *f, wr_err *err) {
     uint8_t of;
     size_t n = wr_th_elements(r, &of);
     int64_t inside = 0; /* elements that are left of a group within a row */
+    if (f->leaves) return damaged("two schemas", err);
     f->leaves = wr_calloc(n + 1, sizeof *f->leaves);
     if (!f->leaves) return wr_nomem(err, "Parquet schema", n * sizeof *f->leaves);
     for (size_t i = 0; i < n && !r->bad; i++) {

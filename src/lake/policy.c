@@ -8,7 +8,7 @@
 #define DEAD_PERCENT 15
 #define DEAD_PERCENT_DEAR 45
 #define DEAD_PERCENT_FRESH 30 /* that do not wait even though they are fresh */
-#define CHEAP 1.6 /* data written in all, per byte of new data */
+#define CHEAP 1.9 /* data written in all, per byte of new data */
 #define DEAR 2.8
 #define LITTLE 128           /* what is deleted is little below this part of the target */
 #define LOOK_UP_FILES 50     /* what a look-up costs beside opening files, in files that it could have opened meanwhile */

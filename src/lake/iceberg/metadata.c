@@ -58,12 +58,15 @@ static wr_code bad(const char *name, const char *what, wr_err *err) {
     return wr_fail(err, WR_E_DECODE, WR_RETRY_NO, "%s: %s", name, what);
 }
 
+/* What is reckoned with: times become microseconds, counts go up. */
+static bool is_sane(int64_t n) { return n >= 0 && n <= INT64_MAX / 1000; }
+
 static wr_code check_snapshots(const cJSON *doc, const char *name, int version, wr_err *err) {
     const cJSON *list = wr_json_get(doc, "snapshots"), *s;
     if (list && !cJSON_IsArray(list)) return bad(name, "snapshots is not a list", err);
     cJSON_ArrayForEach(s, list) {
         int64_t id, ms;
-        if (!wr_json_i64(s, "snapshot-id", &id) || !wr_json_i64(s, "timestamp-ms", &ms))
+        if (!wr_json_i64(s, "snapshot-id", &id) || !wr_json_i64(s, "timestamp-ms", &ms) || !is_sane(ms))
             return bad(name, "a snapshot without snapshot-id or timestamp-ms", err);
         const cJSON *sum = wr_json_get(s, "summary");
         if (sum && !cJSON_IsObject(sum)) return bad(name, "a snapshot's summary is not an object", err);
@@ -98,7 +101,7 @@ static wr_code check(const cJSON *doc, const char *name, int *ret_version, wr_er
     static const char *const needed[] = {"last-updated-ms", "last-column-id", "last-sequence-number",
                                          "current-schema-id", "default-spec-id"};
     for (int i = 0; i < (version > 1 ? 5 : 2); i++)
-        if (!wr_json_i64(doc, needed[i], &v) || v < 0)
+        if (!wr_json_i64(doc, needed[i], &v) || !is_sane(v))
             return wr_fail(err, WR_E_DECODE, WR_RETRY_NO, "%s: %s is missing or no number", name, needed[i]);
     if (version > 2 && (!wr_json_i64(doc, "next-row-id", &v) || v < 0))
         return bad(name, "next-row-id is missing or no number", err);

@@ -77,6 +77,8 @@ static void damaged_metadata_says_what_is_wrong(void **state) {
         {"\"format-version\":3,", "", "no format-version", WR_E_DECODE},
         {"\"last-sequence-number\":34", "\"last-sequence-number\":\"34\"", "last-sequence-number", WR_E_DECODE},
         {"\"last-updated-ms\":1602638573590", "\"last-updated-ms\":1.5", "last-updated-ms", WR_E_DECODE},
+        {"\"last-updated-ms\":1602638573590", "\"last-updated-ms\":9223372036854775807", "last-updated-ms", WR_E_DECODE},
+        {"\"timestamp-ms\":1555100955770", "\"timestamp-ms\":1795967795967552021", "timestamp-ms", WR_E_DECODE},
         {"\"current-schema-id\":1", "\"current-schema-id\":7", "current-schema-id", WR_E_DECODE},
         {"\"next-row-id\":9223372036854775000", "\"next-row-id\":92233720368547750000", "next-row-id", WR_E_DECODE},
         {"\"current-snapshot-id\":3055729675574597004", "\"current-snapshot-id\":3055729675574597005",
