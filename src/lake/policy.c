@@ -8,9 +8,10 @@
 #define DEAD_PERCENT 15
 #define DEAD_PERCENT_DEAR 45
 #define DEAD_PERCENT_FRESH 30 /* that do not wait even though they are fresh */
-#define CHEAP 1.9 /* data written in all, per byte of new data */
+#define CHEAP 1.8 /* data written in all, per byte of new data */
 #define DEAR 2.8
 #define LITTLE 128           /* what is deleted is little below this part of the target */
+#define SCAN_WEIGHT 2        /* of a part that scans pay, beside one that look-ups pay: with little time for jobs both then stay below a third */
 #define LOOK_UP_FILES 50     /* what a look-up costs beside opening files, in files that it could have opened meanwhile */
 
 /* Levels: files below a part of the target; merged when they make so much of it, or when they are so many times `files`. */
@@ -175,7 +176,7 @@ static bool everything(const wr_policy *p, const wr_policy_file *files, uint32_t
 
 static double larger(double a, double b) { return a > b ? a : b; }
 
-/* Readers of the table pay more than if it had just been rewritten: a look-up for each file, a scan for what is deleted. As a part of what they would pay: is the first the larger one? */
+/* Readers of the table pay more than if it had just been rewritten: a look-up for each file, a scan for what is deleted. As a part of what they would pay: does the first weigh more? */
 static bool look_ups_pay_more(const wr_policy *p, const wr_policy_file *files, uint32_t n) {
     double bytes = 0, live_bytes = 0, full = 0;
     for (uint32_t from = 0, end; from < n; from = end) {
@@ -184,7 +185,7 @@ static bool look_ups_pay_more(const wr_policy *p, const wr_policy_file *files, u
         for (const wr_policy_file *f = files + from; f < files + end; f++) bytes += (double)f->bytes, group_bytes += (double)(f->bytes - dead_bytes(f)), group_rows += (double)(f->records - f->dead);
         live_bytes += group_bytes, full += larger(1, larger(group_bytes / (double)p->target_bytes, group_rows / WR_POLICY_ROWS));
     }
-    return ((double)n - full) / (full + LOOK_UP_FILES) > (bytes - live_bytes) / (live_bytes + 1);
+    return ((double)n - full) / (full + LOOK_UP_FILES) > SCAN_WEIGHT * (bytes - live_bytes) / (live_bytes + 1);
 }
 
 static void in_order(wr_choice *c, const wr_policy_file *files) {

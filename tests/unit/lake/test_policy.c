@@ -127,7 +127,7 @@ static void with_little_time_neither_scans_nor_look_ups_are_forgotten(void **st)
     for (int commits = 1; commits <= 2; commits++) {
         outcome o = sim_run((load){.bytes = UINT64_C(2600000000), .commit_bytes = 76 * MB, .updates = 30, .files = 7, .commits = commits});
         assert_true(o.amplification <= 2.5);
-        assert_true(o.read_cost_most <= (commits == 1 ? 1.2 : 1.3) && o.look_up_most <= (commits == 1 ? 1.2 : 1.4));
+        assert_true(o.read_cost_most <= 1.2 && o.look_up_most <= (commits == 1 ? 1.3 : 1.4));
     }
 }
 
@@ -149,7 +149,7 @@ static void a_file_with_many_dead_rows_is_worth_it_and_a_huge_one_with_few_is_no
     f[0].dead = 300;
     assert_int_equal(choose(p, f, 2).work, WR_WORK_REWRITE);
     f[0].fresh = 0;
-    f[0].dead = 299, p.amplification = 2.35; /* it has cost something already: 30 in a hundred */
+    f[0].dead = 299, p.amplification = 2.31; /* it has cost something already: 30 in a hundred */
     assert_int_equal(choose(p, f, 2).work, WR_WORK_NONE);
     f[0].dead = 300;
     assert_int_equal(choose(p, f, 2).work, WR_WORK_REWRITE);
