@@ -8,7 +8,7 @@
 #define DEAD_PERCENT 15
 #define DEAD_PERCENT_DEAR 45
 #define DEAD_PERCENT_FRESH 30 /* that do not wait even though they are fresh */
-#define CHEAP 1.8 /* data written in all, per byte of new data */
+#define CHEAP 1.7 /* data written in all, per byte of new data */
 #define DEAR 2.8
 #define LITTLE 128           /* what is deleted is little below this part of the target */
 #define SCAN_WEIGHT 2        /* of a part that scans pay, beside one that look-ups pay: with little time for jobs both then stay below a third */

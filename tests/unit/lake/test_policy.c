@@ -149,7 +149,7 @@ static void a_file_with_many_dead_rows_is_worth_it_and_a_huge_one_with_few_is_no
     f[0].dead = 300;
     assert_int_equal(choose(p, f, 2).work, WR_WORK_REWRITE);
     f[0].fresh = 0;
-    f[0].dead = 299, p.amplification = 2.31; /* it has cost something already: 30 in a hundred */
+    f[0].dead = 299, p.amplification = 2.26; /* it has cost something already: 30 in a hundred */
     assert_int_equal(choose(p, f, 2).work, WR_WORK_NONE);
     f[0].dead = 300;
     assert_int_equal(choose(p, f, 2).work, WR_WORK_REWRITE);
