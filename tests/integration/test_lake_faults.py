@@ -135,7 +135,7 @@ def test_others_rewrite_or_expire_what_is_written(server, db, make_weir, catalog
     w.start()
     w.wait()
     with load.Load(server, db, SEED, tmp_path / "journal", per_second=100, ddl_every=10) as busy, Other(lake, db, what, 5 if FULL else 1.5) as other:
-        wait_until(lambda: other.error or not w.running or other.done >= (60 if FULL else 8), 600, "what the other client does")
+        wait_until(lambda: other.error or not w.running or other.done >= (60 if FULL else 8), 1800 if FULL else 600, "what the other client does")
         assert busy.is_alive(), busy.error
     assert not other.error, repr(other.error)
     w.wait(180)
