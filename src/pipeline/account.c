@@ -129,6 +129,16 @@ static wr_code name_members(wr_pipeline *p, wr_err *err) {
     return WR_OK;
 }
 
+/* A commit that failed may have been one of the last offset again (a rewrite): its files leave while the lake is opened, and its receipt names them. So nothing is missed meanwhile, nor of what was
+ * prepared up to there. */
+void wr_account_going_back(wr_pipeline *p) { __atomic_store_n(&p->account_from, UINT64_MAX, __ATOMIC_RELAXED); }
+
+wr_code wr_account_went_back(wr_pipeline *p, wr_err *err) {
+    WR_TRY(p->ledger ? wr_ledger_rewind(p->ledger, p->offset, err) : WR_OK);
+    __atomic_store_n(&p->account_from, p->offset, __ATOMIC_RELAXED);
+    return WR_OK;
+}
+
 wr_code wr_account_open(wr_pipeline *p, uint64_t queue_last, wr_err *err) {
     WR_AUTO char *path = wr_path_join(p->home, "ledger.db");
     if (!path) return wr_nomem(err, "path", 256);
@@ -167,7 +177,7 @@ static wr_code read_next(wr_pipeline *p, bool *ret_more, wr_err *err) {
     if (rc == WR_OK) rc = read_one(p, &r, &same, why, err);
     wr_read_result result = rc == WR_E_NOTFOUND ? WR_READ_GONE : !same ? WR_READ_DIFFERS : r.unread ? WR_READ_GONE : WR_READ_SAME;
     if (rc == WR_E_NOTFOUND) {
-        bool soon = r.offset > p->account_from && wr_now_us() - r.prepared_us < READ_SOON_US;
+        bool soon = r.offset > __atomic_load_n(&p->account_from, __ATOMIC_RELAXED) && wr_now_us() - r.prepared_us < READ_SOON_US;
         snprintf(why, sizeof why, "%.250s", err->msg);
         if (soon) result = WR_READ_DIFFERS;
         wr_err_clear(err), rc = WR_OK;
@@ -290,7 +300,6 @@ static void *reading_main(void *arg) {
 
 wr_code wr_account_start(wr_pipeline *p, wr_err *err) {
     p->account_stop = false;
-    p->account_from = p->offset;
     void *(*const mains[])(void *) = {account_main, reading_main};
     for (int i = 0; i < 2; i++, p->account_threads++)
         if (pthread_create(&p->account_thread[i], NULL, mains[i], p) != 0) return wr_fail(err, WR_E_NOMEM, WR_RETRY_NO, "no thread for the ledger");

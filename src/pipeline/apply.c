@@ -811,6 +811,7 @@ wr_code wr_apply_open(wr_pipeline *p, wr_err *err) {
     WR_AUTO char *catalog = wr_path_join(p->home, "catalog.db"), *index = wr_path_join(p->home, "index");
     if (!catalog || !index || !(p->members = wr_u64map_new())) return wr_nomem(err, "pipeline", 256);
     wr_lake_options lo = {.pipeline = p->o.name, .catalog_path = catalog, .warehouse = p->warehouse, .index_dir = index, .store = p->store, .rest = p->o.rest, .format_version = p->o.format_version, .layout = p->o.layout, .nlayout = p->o.nlayout, .show_loads = p->o.visible_early, .witness = wr_account_witness(p), .lock = p->lock};
+    wr_account_going_back(p);
     WR_TRY(wr_lake_open(&lo, p->state, p->engine, &p->lake, err));
     p->load_wanted = p->in_tx = p->tx_has_ddl = false;
     p->peek_offset = 0;
@@ -826,7 +827,7 @@ wr_code wr_apply_open(wr_pipeline *p, wr_err *err) {
     p->committed_event_us = p->event_us;
     pthread_mutex_unlock(&p->lock_mu);
     wr_status_tables(p);
-    return p->ledger ? wr_ledger_rewind(p->ledger, p->offset, err) : WR_OK;
+    return wr_account_went_back(p, err);
 }
 
 void wr_apply_close(wr_pipeline *p) {

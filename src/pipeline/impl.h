@@ -177,7 +177,7 @@ struct wr_pipeline {
     pthread_t account_thread[2];
     int account_threads;       /* that run */
     bool account_stop;
-    uint64_t account_from;     /* queue offset at which this run began */
+    uint64_t account_from;     /* queue offset at which this run began, or went back to; atomic */
     pthread_t watch_thread;
     bool watch_started, watch_stop;
 };
@@ -282,6 +282,8 @@ void wr_retention_find(wr_source *s, const char *home, void (*fn)(void *ctx, con
 wr_queue_tap wr_account_tap(wr_pipeline *p);
 wr_lake_witness wr_account_witness(wr_pipeline *p);
 wr_code wr_account_open(wr_pipeline *p, uint64_t queue_last, wr_err *err);
+void wr_account_going_back(wr_pipeline *p);              /* applying thread: the lake is opened, at the start or again */
+wr_code wr_account_went_back(wr_pipeline *p, wr_err *err); /* to p->offset */
 wr_code wr_account_start(wr_pipeline *p, wr_err *err);
 void wr_account_stop(wr_pipeline *p, bool to_the_end);
 void wr_account_close(wr_pipeline *p);
