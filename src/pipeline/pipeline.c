@@ -390,12 +390,21 @@ static bool back_off(wr_pipeline *p, int attempt) {
     return !p->stop;
 }
 
+/* Asked to stop, and the last commit was not made. A foreign commit that came first is no failure: nothing is lost, and the next start takes it in. What needs somebody's hand (a full disk) is one. */
+static wr_code leave_uncommitted(const wr_pipeline *p, wr_code rc, wr_err *err) {
+    if (!p->asked || rc != WR_E_CONFLICT) return rc;
+    wr_log(WR_LOG_WARN, "lake: %s; stopping without this commit: the next start goes on from the last one (offset %" PRIu64 ")", err->msg, p->committed_offset);
+    wr_err_clear(err);
+    return WR_OK;
+}
+
 /* Applies until done; a fault of the lake that may pass (disk full, a foreign commit) is met by going back to the last commit. */
 static wr_code apply_with_reload(wr_pipeline *p, const wr_pos *until, wr_err *err) {
     uint64_t stuck_at = 0;
     for (int attempt = 0;; attempt++) {
         wr_code rc = wr_apply_run(p, until, err);
-        if (rc == WR_OK || err->retry == WR_RETRY_NO || p->stop) return rc;
+        if (rc == WR_OK || err->retry == WR_RETRY_NO) return rc;
+        if (p->stop) return leave_uncommitted(p, rc, err);
         if (p->committed_offset != stuck_at) attempt = 0, stuck_at = p->committed_offset;
         if (until && attempt >= RELOAD_ATTEMPTS) return rc;
         wr_log(WR_LOG_WARN, "lake: %s; going back to the last commit (offset %" PRIu64 ")", err->msg, p->committed_offset);
@@ -404,7 +413,7 @@ static wr_code apply_with_reload(wr_pipeline *p, const wr_pos *until, wr_err *er
         pthread_mutex_unlock(&p->lock_mu);
         for (;;) {
             wr_apply_close(p);
-            if (!back_off(p, attempt)) return rc;
+            if (!back_off(p, attempt)) return leave_uncommitted(p, rc, err);
             wr_err again = WR_ERR_INIT;
             if (wr_apply_open(p, &again) == WR_OK) break;
             if (again.retry == WR_RETRY_NO) return *err = again, again.code;

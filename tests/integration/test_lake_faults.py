@@ -149,6 +149,28 @@ def test_others_rewrite_or_expire_what_is_written(server, db, make_weir, catalog
 
 
 @pytest.mark.local_lake("has lakes of its own")
+def test_a_stop_that_meets_a_foreign_commit_is_no_failure(server, db, make_weir, catalog):
+    """SIGTERM, and the last commit finds that somebody else committed to its table. The stop says what is not in the lake yet and ends with 0; the next start brings it."""
+    w = followed(server, db, make_weir)
+    w.config["lake"]["commit"]["every"] = "1h"
+    w.write()
+    lake = Lake(w.home)
+    w.catch_up()
+    w.start()
+    w.at_work()
+    before = len(lake.table(db, "w0").scan().to_arrow())
+    server.sql("INSERT INTO w0 (id, n) VALUES (900001, 1)", "UPDATE w0 SET n = n + 1 WHERE id < 50", db=db)
+    wait_until(lambda: w.status()["rows_applied"] >= 8, 60, "changes that are applied")
+    rewrite(lake.table(db, "w0"))
+    w.stop()
+    assert "stopping without this commit: the next start goes on from the last one" in w.log_text()
+    assert len(lake.table(db, "w0").scan().to_arrow()) == before
+    w.catch_up()
+    assert len(lake.table(db, "w0").scan().to_arrow()) == before + 1
+    assert_equal(server, lake, db, load.TABLES, dangling=True)
+
+
+@pytest.mark.local_lake("has lakes of its own")
 def test_others_change_what_the_lake_holds(server, db, make_weir, catalog):
     """Another client deletes and adds rows by hand, and a column. Weir says that somebody else committed; the comparison names the rows, and a repair makes the tables equal again. The column ends the
     sync with a message that names it and what to do."""
