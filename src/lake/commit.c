@@ -168,7 +168,7 @@ static void adopt(table_edit *e) {
         f->deletes = WR_STEAL(e->deletes[i]);
     }
     for (uint32_t i = 0; i < t->ngone; i++) wr_ice_file_free(t->gone[i]);
-    t->ngone = 0;
+    t->ngone = t->nstray = 0;
     if (e->upkeep) t->upkeep = *e->upkeep, t->has_action = false;
     if (!t->loading || t->publish) t->spec_dirty = false;
     if (t->publish) {

@@ -14,7 +14,7 @@ struct wr_load_writer {
 };
 
 static bool has_changes(const wr_table *t) {
-    if (t->batch || t->ngone) return true;
+    if (t->batch || t->ngone > t->nstray) return true;
     for (uint32_t i = 0; i < t->nfiles; i++)
         if (t->files[i].ice && (!t->files[i].committed || t->files[i].dirty)) return true;
     return false;

@@ -165,15 +165,24 @@ static wr_code refuse_equality(const wr_table *t, const wr_ice_file *del, wr_err
     return WR_OK;
 }
 
+/* A delete file that deletes nothing any more: its data files were rewritten by somebody who left it. */
+static wr_code add_stray(wr_table *t, wr_ice_file **del, wr_err *err) {
+    WR_TRY(wr_table_reserve_gone(t, 1, err));
+    t->gone[t->ngone++] = WR_STEAL(*del);
+    t->nstray = t->ngone;
+    return WR_OK;
+}
+
 /* Takes del over. A delete file that tells its data file is replaced with the next delete of that file; others (of
  * other writers, v2) stay, and what they delete is repeated in ours. */
 static wr_code load_deletes(wr_table *t, wr_ice_file *del, wr_err *err) {
     wr_code rc = WR_OK;
     if (del->content == WR_ICE_EQ_DELETES) {
         rc = refuse_equality(t, del, err);
+        if (rc == WR_OK) rc = add_stray(t, &del, err);
     } else if (del->referenced) {
         uintptr_t no = (uintptr_t)wr_map_get(t->by_path, wr_slice_str(del->referenced));
-        if (no) rc = add_deletes(t, (uint32_t)no - 1, del, err);
+        rc = no ? add_deletes(t, (uint32_t)no - 1, del, err) : add_stray(t, &del, err);
         if (no && rc == WR_OK) {
             wr_ice_file_free(t->files[no - 1].deletes);
             t->files[no - 1].deletes = WR_STEAL(del);

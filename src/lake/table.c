@@ -46,7 +46,7 @@ void wr_table_forget_content(wr_table *t) {
     wr_free(t->files);
     t->files = NULL, t->nfiles = t->files_cap = t->nfree = 0;
     for (uint32_t i = 0; i < t->ngone; i++) wr_ice_file_free(t->gone[i]);
-    t->ngone = 0;
+    t->ngone = t->nstray = 0;
     wr_map_free(t->by_path, NULL);
     t->by_path = NULL;
     wr_index_free(t->index);

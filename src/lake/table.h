@@ -88,6 +88,7 @@ struct wr_table {
     /* what the next commit does beside new files and new deletes */
     wr_ice_file **gone;
     uint32_t ngone, gone_cap; /* committed data and delete files to remove; owned */
+    uint32_t nstray;          /* the first of them: deletes that somebody else left without a data file, which go with the next commit and are no change of their own */
     bool create;              /* not in the catalog yet */
     bool schema_dirty, rename_dirty, restart, publish;
     bool touched;  /* any change since the last commit */

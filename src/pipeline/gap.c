@@ -349,16 +349,6 @@ static wr_code ask(const wr_pipeline_options *o, const wr_resume *what, const ch
     return rc == WR_OK && before ? wr_file_remove(before, err) : rc; /* it is instead of that */
 }
 
-static wr_code run_once(const wr_pipeline_options *o, wr_err *err) {
-    wr_pipeline *p;
-    WR_TRY(wr_pipeline_new(o, &p, err));
-    wr_code rc = wr_pipeline_open(p, WR_OPEN_TO_RUN, err);
-    if (rc == WR_E_BUSY) wr_err_cure(err, "what was asked for stays in %s/repair: a sync takes it up at its next start", o->home);
-    if (rc == WR_OK) rc = wr_pipeline_run(p, WR_RUN_UNTIL_CURRENT, err);
-    wr_pipeline_close(p);
-    return rc;
-}
-
 wr_code wr_pipeline_resume(const wr_pipeline_options *o, const wr_resume *what, char **ret_record, wr_err *err) {
     char id[64];
     if (what->go_on) snprintf(id, sizeof id, "%s", what->go_on);
@@ -366,7 +356,7 @@ wr_code wr_pipeline_resume(const wr_pipeline_options *o, const wr_resume *what, 
         wr_request_id(id);
         WR_TRY(ask(o, what, id, err));
     }
-    WR_TRY(run_once(o, err));
+    WR_TRY(wr_request_run(o, err));
     WR_AUTO char *path = wr_asprintf("%s/repair/%s%s", o->home, id, record);
     WR_AUTO_BUF wr_buf b = WR_BUF_INIT;
     if (!path) return wr_nomem(err, "path", 256);

@@ -252,6 +252,7 @@ void wr_repair_gap(wr_pipeline *p);         /* positions from before mean nothin
 wr_code wr_repair_ask(const char *home, const wr_repair *what, char **ret_done, wr_err *err); /* *ret_done: the record's path, owned. @thread any */
 struct cJSON *wr_request_head(const char *id, const char *why); /* who, when, why */
 void wr_request_id(char id[64]);
+wr_code wr_request_run(const wr_pipeline_options *o, wr_err *err); /* a sync until current, which carries out what was asked for. WR_E_BUSY: another one runs by now */
 
 /* gap.c */
 void wr_gap_describe(wr_pipeline *p, const wr_pos *missing, wr_err *err); /* *err is a WR_E_GAP. @thread capture */

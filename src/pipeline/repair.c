@@ -394,10 +394,11 @@ static wr_code wait_for(const char *path, const char *home, double timeout_s, wr
     return WR_OK;
 }
 
-static wr_code run_once(const wr_pipeline_options *o, wr_err *err) {
+wr_code wr_request_run(const wr_pipeline_options *o, wr_err *err) {
     wr_pipeline *p;
     WR_TRY(wr_pipeline_new(o, &p, err));
     wr_code rc = wr_pipeline_open(p, WR_OPEN_TO_RUN, err);
+    if (rc == WR_E_BUSY) wr_err_cure(err, "what was asked for stays in %s/repair: a running sync takes a repair up by itself, and a way over a gap at its next start", o->home);
     if (rc == WR_OK) rc = wr_pipeline_run(p, WR_RUN_UNTIL_CURRENT, err);
     wr_pipeline_close(p);
     return rc;
@@ -422,7 +423,7 @@ wr_code wr_pipeline_repair(const wr_pipeline_options *o, const wr_repair *what, 
     if (!catalog) return wr_nomem(err, "path", 256);
     if (!wr_file_exists(catalog)) return wr_fail(err, WR_E_NOTFOUND, WR_RETRY_NO, "there is no lake yet: %s does not exist", catalog);
     WR_TRY(wr_repair_ask(o->home, what, &done, err));
-    WR_TRY(wr_status_running(o->home) ? wait_for(done, o->home, what->timeout_s, err) : run_once(o, err));
+    WR_TRY(wr_status_running(o->home) ? wait_for(done, o->home, what->timeout_s, err) : wr_request_run(o, err));
     WR_AUTO_BUF wr_buf b = WR_BUF_INIT;
     WR_TRY(wr_file_get(done, REQUEST_MAX, &b, err));
     *ret_record = wr_buf_cstr(&b) ? wr_strdup((char *)b.p) : NULL;
