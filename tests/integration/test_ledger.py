@@ -6,9 +6,12 @@ import sqlite3
 import threading
 import time
 from contextlib import closing, contextmanager
+from pathlib import Path
 
 import pytest
 from harness import wait_until
+from harness.compare import assert_equal
+from harness.lake import Lake
 
 WAIT = 60
 
@@ -217,6 +220,42 @@ def test_kills_at_every_moment_leave_the_counts_exact(server, db, weir, tables):
     weir.catch_up()
     t = totals(weir, f"{db}.orders")
     assert t["captured"] == t["queued"] == t["consumed"] == t["written"] == 2 * n, t
+
+
+def files_beside(weir, lake, db, name):
+    """-> data files of a table's folder that its snapshot does not name"""
+    named = {Path(f.file.file_path).name for f in lake.table(db, name).scan().plan_files()}
+    return {p.name for p in (weir.home / "warehouse" / db).glob(f"{name}-*/data/**/*.parquet")} - named
+
+
+@pytest.mark.one_server
+@pytest.mark.local_lake("what a compaction has written is looked for in its folder")
+def test_files_of_a_compaction_that_was_overtaken_are_not_missed(server, db, make_weir, tables):
+    """The commit of a compaction, at the offset of the last one, brings the deletes of meanwhile. Somebody else's comes first: its files go, and the ledger, which comes to its receipt later, must not miss them."""
+    weir = make_weir(server, [rf"{db}\..*"], {"lake": {"format_version": 2}})      # which PyIceberg writes
+    weir.catch_up()
+    lake = Lake(weir.home)
+    with fault("lake.compact:1:stall=12000," + ",".join(f"ledger.read:{n}:stall=700" for n in range(1, 150))):
+        weir.start()
+    n = 0
+    while not files_beside(weir, lake, db, "orders"):
+        assert n < 4000, weir.log_text()
+        server.sql("INSERT INTO orders VALUES " + ", ".join(f"({n + i}, 1, 'k')" for i in range(50)), db=db)
+        weir.wait()
+        n += 50
+    began = time.monotonic()
+    server.sql("DELETE FROM orders WHERE id % 7 = 3", db=db)
+    weir.wait()
+    with lake.table(db, "orders").transaction() as theirs:
+        theirs.set_properties({"theirs": "1"})
+    assert time.monotonic() - began < 11, "the compaction has been faster"
+    wait_until(lambda: "going back to the last commit" in weir.log_text(), WAIT, "the commit that was overtaken")
+    server.sql("INSERT INTO orders VALUES (-1, 1, 'k')", db=db)
+    weir.wait()
+    time.sleep(10)      # all is read back
+    assert weir.ledger()[1] == []
+    weir.stop()
+    assert_equal(server, lake, db, ["orders"])
 
 
 def test_a_queue_that_is_full_of_what_the_lake_has_goes_on(server, db, make_weir):
