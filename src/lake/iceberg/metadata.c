@@ -67,7 +67,7 @@ static wr_code check_snapshots(const cJSON *doc, const char *name, int version, 
     cJSON_ArrayForEach(s, list) {
         int64_t id, ms;
         if (!wr_json_i64(s, "snapshot-id", &id) || !wr_json_i64(s, "timestamp-ms", &ms) || !is_sane(ms))
-            return bad(name, "a snapshot without snapshot-id or timestamp-ms", err);
+            return bad(name, "a snapshot without snapshot-id or timestamp-ms, or with a time beyond reason", err);
         const cJSON *sum = wr_json_get(s, "summary");
         if (sum && !cJSON_IsObject(sum)) return bad(name, "a snapshot's summary is not an object", err);
         if (!wr_json_str(s, "manifest-list"))
@@ -102,7 +102,7 @@ static wr_code check(const cJSON *doc, const char *name, int *ret_version, wr_er
                                          "current-schema-id", "default-spec-id"};
     for (int i = 0; i < (version > 1 ? 5 : 2); i++)
         if (!wr_json_i64(doc, needed[i], &v) || !is_sane(v))
-            return wr_fail(err, WR_E_DECODE, WR_RETRY_NO, "%s: %s is missing or no number", name, needed[i]);
+            return wr_fail(err, WR_E_DECODE, WR_RETRY_NO, "%s: %s is missing, no number, or beyond reason", name, needed[i]);
     if (version > 2 && (!wr_json_i64(doc, "next-row-id", &v) || v < 0))
         return bad(name, "next-row-id is missing or no number", err);
     if (version > 1 && !wr_meta_schema(doc, wr_meta_num(doc, "current-schema-id", -1)))
