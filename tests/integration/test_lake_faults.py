@@ -121,9 +121,9 @@ def catalog(request, monkeypatch):
 
 
 def followed(server, db, make_weir):
-    """a load's tables in the lake, as PyIceberg can write them"""
+    """a load's tables in the lake, as PyIceberg can write them; at full size with commits as seldom as usual, for PyIceberg takes seconds to rewrite a table that has grown, and loses to every commit of meanwhile"""
     load.create(server, db, rows=300)
-    return make_weir(server, [rf"{db}\..*"], {"lake": {"format_version": 2}})
+    return make_weir(server, [rf"{db}\..*"], {"lake": {"format_version": 2, "commit": {"every": "10s" if FULL else "1s"}}})
 
 
 @pytest.mark.local_lake("has lakes of its own")
