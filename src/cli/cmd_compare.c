@@ -7,6 +7,7 @@
 
 #include "cli.h"
 #include "json.h"
+#include "schedule.h"
 #include "weir/base/clock.h"
 #include "weir/base/fault.h"
 #include "weir/base/mem.h"
@@ -307,6 +308,7 @@ int wr_cmd_compare(const wr_args *a) {
     wr_err err = WR_ERR_INIT;
     wr_config *c = NULL;
     wr_verdict v = WR_UNDECIDED;
+    wr_schedule_child();
     wr_code rc = wr_config_load(a->config, WR_NEED_ALL, &c, &err);
     if (rc == WR_OK) rc = compare(a, c, &v, &err);
     if (rc != WR_OK && c && a->alarm) note_failure(c, &err);

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,19 +86,44 @@ static bool sleep_until(wr_schedule_runner *r, int64_t at_us) {
     return end;
 }
 
-/* After fork only what is safe in a signal handler. */
-static void become(char *const *argv, pid_t parent) {
-    sigset_t none;
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
+#define SCHEDULED_BY "WEIR_SCHEDULED_BY"
+
+void wr_schedule_child(void) {
+    const char *by = getenv(SCHEDULED_BY);
+    if (!by) return;
     prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (getppid() != parent) _exit(127); /* it died in between */
-    int null = open("/dev/null", O_RDWR);
-    if (null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0) _exit(127);
-    close_range(3, ~0u, 0); /* nothing of the sync's */
+    if (getppid() != (pid_t)strtol(by, NULL, 10)) _exit(127); /* it died in between */
     if (nice(NICE) == -1) {} /* then at the usual priority */
-    execv("/proc/self/exe", argv);
-    _exit(127);
+}
+
+/* This program once more, with nothing of the sync's open but standard error. No fork: that would copy the page tables of a large process, and hold all locks of its allocators meanwhile.
+ * -> 0, or an errno */
+static int start(const char *const *argv, pid_t *ret_pid) {
+    size_t n = 0;
+    while (environ[n]) n++;
+    WR_AUTO char **env = wr_calloc(n + 2, sizeof *env);
+    char by[40];
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_t attr;
+    sigset_t none, usual;
+    if (!env) return ENOMEM;
+    snprintf(by, sizeof by, SCHEDULED_BY "=%d", (int)getpid());
+    memcpy(env, environ, n * sizeof *env);
+    env[n] = by;
+    sigemptyset(&none), sigemptyset(&usual);
+    sigaddset(&usual, SIGPIPE), sigaddset(&usual, SIGTERM), sigaddset(&usual, SIGINT);
+    posix_spawn_file_actions_init(&files);
+    posix_spawnattr_init(&attr);
+    posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_addopen(&files, 1, "/dev/null", O_WRONLY, 0);
+    posix_spawn_file_actions_addclosefrom_np(&files, 3);
+    posix_spawnattr_setsigmask(&attr, &none);
+    posix_spawnattr_setsigdefault(&attr, &usual);
+    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    int no = posix_spawn(ret_pid, "/proc/self/exe", &files, &attr, (char *const *)argv, env);
+    posix_spawn_file_actions_destroy(&files);
+    posix_spawnattr_destroy(&attr);
+    return no;
 }
 
 /* It could not say so itself. */
@@ -115,10 +141,10 @@ static void run_once(wr_schedule_runner *r) {
     for (int i = 0; i < r->what->ntables; i++) argv[12 + i] = r->what->tables[i];
     int64_t began = wr_now_us();
     int status = 0;
-    pid_t parent = getpid(), pid = fork();
-    if (pid == 0) become((char *const *)argv, parent);
-    if (pid < 0) {
-        wr_log(WR_LOG_WARN, "the scheduled comparison could not be started: %s", strerror(errno));
+    pid_t pid;
+    int no = start(argv, &pid);
+    if (no != 0) {
+        wr_log(WR_LOG_WARN, "the scheduled comparison could not be started: %s", strerror(no));
         return;
     }
     wr_log(WR_LOG_INFO, "the scheduled comparison has begun, process %d", (int)pid);

@@ -14,6 +14,7 @@ int64_t wr_schedule_next(const wr_schedule *s, int64_t after_us); /* the first t
  * while no sync ran is made up for once. *ret_runner NULL: nothing is scheduled. config: path of weir.yaml. */
 typedef struct wr_schedule_runner wr_schedule_runner;
 wr_code wr_schedule_start(const wr_config *c, const char *config, wr_pipeline *p, wr_schedule_runner **ret_runner, wr_err *err);
+void wr_schedule_child(void); /* in that process, before anything else: it ends with its sync, and is of low priority. Elsewhere nothing */
 void wr_schedule_stop(wr_schedule_runner *r); /* ends a comparison that is under way. NULL is fine */
 
 #endif
