@@ -192,8 +192,7 @@ def test_a_disk_that_fills_up_is_a_warning_then_critical_and_over_when_there_is_
         with pytest.raises(OSError):
             fill(-(1 << 20))
         assert hook.wait("worsened", "disk.low")["alarm"]["severity"] == "critical"
-        for i in range(2, 400):
-            server.sql(f"INSERT INTO t VALUES ({i}, {i})", db=db)
+        server.sql(*[f"INSERT INTO t VALUES ({i}, {i})" for i in range(2, 400)], db=db)
         time.sleep(3)
         filler.unlink()
         hook.wait("recovered", "disk.low")
