@@ -1,4 +1,5 @@
 """weir compare: no false alarm under load, and no planted damage missed. Damage is planted where nobody logs it: SET sql_log_bin = 0 in the source."""
+import contextlib
 import json
 import os
 import pathlib
@@ -507,7 +508,12 @@ def test_a_sync_compares_by_itself(server, db, unattended):
 
 
 def children_of(pid):
-    return [int(p.name) for p in pathlib.Path("/proc").iterdir() if p.name.isdigit() and (p / "stat").exists() and (p / "stat").read_text().rsplit(")", 1)[1].split()[1] == str(pid)]
+    found = []
+    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):      # it has ended meanwhile
+            if stat.read_text().rsplit(")", 1)[1].split()[1] == str(pid):
+                found.append(int(stat.parent.name))
+    return found
 
 
 def test_a_scheduled_comparison_neither_delays_the_sync_nor_outlives_it(server, db, unattended):
