@@ -7,7 +7,6 @@
 #include <openssl/hmac.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -15,6 +14,7 @@
 #include <unistd.h>
 #include "weir/base/clock.h"
 #include "weir/base/mem.h"
+#include "weir/base/spawn.h"
 #include "weir/http.h"
 
 #define TIMEOUT_US INT64_C(10000000)
@@ -176,24 +176,13 @@ static bool write_all(int fd, const char *p, int64_t until_us) {
 /* Its own group, so that whatever it starts ends with it; nothing of ours is open in it but stdin. */
 static int start(const char *const *argv, int in, pid_t *ret_pid) {
     posix_spawn_file_actions_t files;
-    posix_spawnattr_t attr;
-    sigset_t none, usual;
-    sigemptyset(&none), sigemptyset(&usual);
-    sigaddset(&usual, SIGPIPE), sigaddset(&usual, SIGTERM), sigaddset(&usual, SIGINT);
     posix_spawn_file_actions_init(&files);
-    posix_spawnattr_init(&attr);
     posix_spawn_file_actions_adddup2(&files, in, 0);
     posix_spawn_file_actions_addopen(&files, 1, "/dev/null", O_WRONLY, 0);
     posix_spawn_file_actions_addopen(&files, 2, "/dev/null", O_WRONLY, 0);
-    posix_spawnattr_setsigmask(&attr, &none);
-    posix_spawnattr_setsigdefault(&attr, &usual);
-    posix_spawnattr_setpgroup(&attr, 0);
-    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-    extern char **environ;
-    int rc = posix_spawnp(ret_pid, argv[0], &files, &attr, (char *const *)argv, environ);
+    int no = wr_spawn(argv[0], argv, environ, &files, true, ret_pid);
     posix_spawn_file_actions_destroy(&files);
-    posix_spawnattr_destroy(&attr);
-    return rc;
+    return no;
 }
 
 /* -1: the time was over, and it was ended. */

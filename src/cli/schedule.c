@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +13,7 @@
 #include "weir/base/clock.h"
 #include "weir/base/log.h"
 #include "weir/base/mem.h"
+#include "weir/base/spawn.h"
 #include "weir/io.h"
 #include "weir/ledger.h"
 
@@ -96,33 +96,23 @@ void wr_schedule_child(void) {
     if (nice(NICE) == -1) {} /* then at the usual priority */
 }
 
-/* This program once more, with nothing of the sync's open but standard error. No fork: that would copy the page tables of a large process, and hold all locks of its allocators meanwhile.
- * -> 0, or an errno */
+/* This program once more, with nothing of the sync's open but standard error. -> 0, or an errno */
 static int start(const char *const *argv, pid_t *ret_pid) {
     size_t n = 0;
     while (environ[n]) n++;
     WR_AUTO char **env = wr_calloc(n + 2, sizeof *env);
     char by[40];
     posix_spawn_file_actions_t files;
-    posix_spawnattr_t attr;
-    sigset_t none, usual;
     if (!env) return ENOMEM;
     snprintf(by, sizeof by, SCHEDULED_BY "=%d", (int)getpid());
     memcpy(env, environ, n * sizeof *env);
     env[n] = by;
-    sigemptyset(&none), sigemptyset(&usual);
-    sigaddset(&usual, SIGPIPE), sigaddset(&usual, SIGTERM), sigaddset(&usual, SIGINT);
     posix_spawn_file_actions_init(&files);
-    posix_spawnattr_init(&attr);
     posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_addopen(&files, 1, "/dev/null", O_WRONLY, 0);
     posix_spawn_file_actions_addclosefrom_np(&files, 3);
-    posix_spawnattr_setsigmask(&attr, &none);
-    posix_spawnattr_setsigdefault(&attr, &usual);
-    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-    int no = posix_spawn(ret_pid, "/proc/self/exe", &files, &attr, (char *const *)argv, env);
+    int no = wr_spawn("/proc/self/exe", argv, env, &files, false, ret_pid);
     posix_spawn_file_actions_destroy(&files);
-    posix_spawnattr_destroy(&attr);
     return no;
 }
 
