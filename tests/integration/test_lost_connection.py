@@ -1,9 +1,13 @@
 """Connections that are lost: what the source knows of tables is put back when the stream has to begin again, and a load has each row once."""
+import re
 import sqlite3
 import time
 
 import pymysql
 from harness import wait_until
+from harness.compare import assert_equal
+from harness.lake import Lake
+from harness.wire import Wire
 
 
 def cut(server, which="command LIKE 'Binlog Dump%'"):
@@ -14,6 +18,10 @@ def cut(server, which="command LIKE 'Binlog Dump%'"):
                 cur.execute(f"KILL {id}")
             except pymysql.err.OperationalError as e:
                 assert e.args[0] == 1094, e     # gone by itself
+
+
+def who(server):
+    return server.sql("SELECT @@server_uuid" if server.flavor == "mysql" else "SELECT CONCAT('mariadb-', @@gtid_domain_id, '-', @@server_id)")[0][0]
 
 
 def test_tables_come_and_go_while_connections_are_lost(server, db, weir, same):
@@ -57,3 +65,23 @@ def test_a_commit_behind_the_last_row_of_a_load_fails(server, db, weir, same, mo
     monkeypatch.setenv("WEIR_FAULT", "load.after_seal:1:fail")
     weir.catch_up().says("trying again")
     same("t")
+
+
+def test_an_address_leads_to_another_server_while_tables_are_read(own_server, make_weir):
+    """as with an address that fails over while the old server lives, and goes on feeding the stream: rows and positions of the new one are not taken"""
+    a, b = own_server(), own_server()
+    for s in (a, b):
+        s.sql("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY, v INT)", "CREATE TABLE d.nokey (v INT)",
+              *[f"INSERT INTO d.t VALUES {','.join(f'({i}, {s.port})' for i in range(k, k + 1000))}" for k in range(0, 20000, 1000)], f"INSERT INTO d.nokey VALUES ({s.port})")
+    wire = Wire(a)
+    weir = make_weir(a, [r"d\..*"], {"source": {"url": wire.url()}, "snapshot": {"parallel": 1, "rows_per_second": 2000}, "lake": {"commit": {"every": "300ms"}}})
+    weir.start()
+    wait_until(lambda: (weir.home / "status.json").exists() and weir.status()["load"]["rows"] > 3000, what="a part of the load")
+    wire.server = b
+    cut(a, "user = 'weir' AND command NOT LIKE 'Binlog Dump%'")
+    wait_until(lambda: re.search(rf"now another server .{re.escape(who(b))}.*trying again", weir.log_text()), what="the other server to be refused")
+    wire.server = a
+    weir.wait()
+    assert_equal(a, Lake(weir.home), "d", ("t", "nokey"))
+    weir.stop()
+    wire.close()

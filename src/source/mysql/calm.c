@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
-#include "conn.h"
+#include "session.h"
 #include "source_impl.h"
 #include "weir/base/clock.h"
 #include "weir/base/log.h"
@@ -52,9 +52,9 @@ wr_code wr_source_is_calm(wr_source *s, bool *ret_calm, wr_err *err) {
     *ret_calm = true;
     if ((!s->max_threads_running && !s->max_replica_lag_s) || !is_time(s, ret_calm)) return WR_OK;
     MYSQL *m;
-    WR_TRY(wr_my_connect(&s->conn, &m, err));
+    WR_TRY(wr_my_session(s, &m, err));
     wr_code rc = ask(s, m, s->max_replica_lag_s > 0, &l, err);
-    wr_my_disconnect(m);
+    wr_my_session_end(s, m, rc);
     WR_TRY(rc);
     bool calm = (!s->max_threads_running || l.running <= s->max_threads_running) && (!s->max_replica_lag_s || l.lag_s <= s->max_replica_lag_s);
     pthread_mutex_lock(&s->calm_lock);

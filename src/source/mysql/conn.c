@@ -293,7 +293,7 @@ static wr_code set_session(MYSQL *m, wr_err *err) {
      * see rows that are rolled back, a statement time limit would kill it, completion_type would end the session at
      * COMMIT. */
     static const char *const common[] = {
-        "SET SESSION time_zone = '+00:00', sql_mode = '', autocommit = 1, completion_type = 0, net_write_timeout = "
+        "SET SESSION time_zone = '+00:00', sql_mode = '', character_set_results = utf8mb4, autocommit = 1, completion_type = 0, net_write_timeout = "
         "3600, net_read_timeout = 3600, "
         "wait_timeout = 86400, sql_select_limit = 18446744073709551615, lock_wait_timeout = 60",
         "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
@@ -366,6 +366,25 @@ wr_code wr_my_connect(const wr_my_conn_options *o, MYSQL **ret_mysql, wr_err *er
         return wr_err_in(err, "setting up the session");
     }
     *ret_mysql = m;
+    return WR_OK;
+}
+
+void wr_my_answer_within(MYSQL *m, int seconds) {
+    MARIADB_PVIO *pvio = m->net.pvio;
+    if (pvio && pvio->methods->set_timeout) pvio->methods->set_timeout(pvio, PVIO_READ_TIMEOUT, seconds);
+}
+
+/* Whoever makes a new connection to a server that has frozen finds that out as soon. */
+wr_code wr_my_rest(MYSQL *m, wr_err *err) {
+    wr_my_answer_within(m, CONNECT_TIMEOUT_S);
+    WR_TRY(wr_my_exec(m, err, "ROLLBACK"));
+    return wr_my_exec(m, err, "UNLOCK TABLES");
+}
+
+wr_code wr_my_renew(const wr_my_conn_options *o, MYSQL *m, wr_err *err) {
+    m->net.max_packet_size = WR_MY_PACKET_MAX;
+    WR_TRY(set_session(m, err));
+    wr_my_answer_within(m, o->timeout_s ? o->timeout_s : IO_TIMEOUT_S);
     return WR_OK;
 }
 

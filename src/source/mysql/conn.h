@@ -23,6 +23,11 @@ wr_tls wr_my_tls_for(const wr_my_conn_options *o, const char *host);
 /* Connects; session: utf8mb4, time_zone +00:00, sql_mode '', autocommit, net timeouts, LOCAL INFILE off. Errors: WR_E_AUTH (1045, 1698, 1044, ...),
  * WR_E_NET retry soon (2002, 2003, 2005, 2006, 2013, ...), each with host:port, user, reason and cure. */
 wr_code wr_my_connect(const wr_my_conn_options *o, MYSQL **ret_mysql, wr_err *err);
+/* Ends its transaction and its locks. From now on a server that does not answer is found out as soon as when connecting. */
+wr_code wr_my_rest(MYSQL *m, wr_err *err);
+/* After a rest: the session is as it was at first, whatever was set in it. */
+wr_code wr_my_renew(const wr_my_conn_options *o, MYSQL *m, wr_err *err);
+void wr_my_answer_within(MYSQL *m, int seconds); /* else WR_E_NET */
 void wr_my_disconnect(MYSQL *m);
 /* From now on packets up to o->packet_max are taken, not only those that answers about tables and settings need. */
 void wr_my_take_large(const wr_my_conn_options *o, MYSQL *m);

@@ -362,9 +362,9 @@ wr_code wr_my_mariadb_snapshot(wr_source *s, MYSQL *m, wr_snapshot_kind kind, wr
 wr_code wr_source_now(wr_source *s, wr_pos *ret_pos, wr_err *err) {
     MYSQL *m = NULL;
     wr_pos pos = {0};
-    WR_TRY(wr_my_connect(&s->conn, &m, err));
+    WR_TRY(wr_my_session(s, &m, err));
     wr_code rc = wr_my_binlog_end_gtid(s, m, &pos, err);
-    wr_my_disconnect(m);
+    wr_my_session_end(s, m, rc);
     if (rc != WR_OK) return rc;
     wr_pos_clear(ret_pos);
     *ret_pos = pos;
@@ -652,11 +652,11 @@ static wr_code begin_on(wr_source *s, MYSQL *m, xa_rule rule, defs *ret_defs, wr
 
 wr_code wr_source_begin(wr_source *s, uint32_t first_table_id, wr_pos *ret_pos, wr_err *err) {
     MYSQL *m = NULL;
-    WR_TRY(wr_my_connect(&s->conn, &m, err));
+    WR_TRY(wr_my_session(s, &m, err));
     defs d = {0};
     wr_pos pos = {0};
     wr_code rc = begin_on(s, m, XA_FOUND_LATER, &d, &pos, err);
-    wr_my_disconnect(m);
+    wr_my_session_end(s, m, rc);
     /* Files of an earlier life of this folder: what was prepared then is looked for in the binlogs, with the tables that are captured now. */
     if (rc == WR_OK && s->spool_dir) rc = wr_xa_spool_wipe(s->spool_dir, err);
     if (rc != WR_OK) {
@@ -690,7 +690,7 @@ wr_code wr_source_settled(wr_source *s, wr_pos *ret_pos, wr_err *err) {
     wr_pos pos = {0};
     defs d = {0};
     bool exact;
-    WR_TRY(wr_my_connect(&s->conn, &m, err));
+    WR_TRY(wr_my_session(s, &m, err));
     wr_code rc = WR_OK;
     if (s->flavor == WR_MARIADB)
         rc = place_mariadb(s, m, WR_SNAPSHOT_SETTLED, &pos, err);
@@ -699,7 +699,7 @@ wr_code wr_source_settled(wr_source *s, wr_pos *ret_pos, wr_err *err) {
     else if ((rc = read_defs(s, m, &d, err)) == WR_OK)
         rc = place_mysql_locked(s, m, &d, &pos, err);
     defs_clear(&d);
-    wr_my_disconnect(m);
+    wr_my_session_end(s, m, rc);
     if (rc != WR_OK) return wr_err_in(err, "finding a position up to which everything is visible");
     wr_pos_clear(ret_pos);
     *ret_pos = pos;
@@ -751,9 +751,9 @@ wr_code wr_source_repattern(wr_source *s, ddl_fn *fn, void *ctx, wr_pos *ret_at,
     wr_pos at = {0};
     wr_pos_clear(ret_at);
     wr_source_join_clear(s);
-    WR_TRY(wr_my_connect(&s->conn, &m, err));
+    WR_TRY(wr_my_session(s, &m, err));
     wr_code rc = begin_on(s, m, XA_NONE_PREPARED, &d, &at, err);
-    wr_my_disconnect(m);
+    wr_my_session_end(s, m, rc);
     if (rc != WR_OK) return wr_err_in(err, "finding a position for other patterns");
     rc = those_who_leave(s, fn, ctx, err);
     bool any = false;
@@ -852,10 +852,10 @@ wr_code wr_source_rebase(wr_source *s, ddl_fn *fn, void *ctx, wr_pos *ret_pos, w
     defs d = {0};
     wr_pos pos = {0};
     wr_catalogue *c = NULL;
-    WR_TRY(wr_my_connect(&s->conn, &m, err));
+    WR_TRY(wr_my_session(s, &m, err));
     wr_catalogue_rollback(s->catalogue);
     wr_code rc = begin_on(s, m, XA_FOUND_LATER, &d, &pos, err);
-    wr_my_disconnect(m);
+    wr_my_session_end(s, m, rc);
     if (rc != WR_OK) return wr_err_in(err, "finding a position behind the gap");
     if (s->spool_dir) rc = wr_xa_spool_wipe(s->spool_dir, err);
     if (rc == WR_OK) rc = wr_catalogue_new(s->capture, s->types, s->flavor, &c, err);
@@ -914,12 +914,12 @@ wr_code wr_source_get_logs(wr_source *s, const wr_pos *at, wr_source_logs *ret, 
     MYSQL *m = NULL;
     wr_source_logs l = {0};
     log_list x = {at, s->epoch, &l};
-    WR_TRY(wr_my_connect(&s->conn, &m, err));
+    WR_TRY(wr_my_session(s, &m, err));
     wr_code rc = wr_my_query(m, take_log, &x, err, "SHOW BINARY LOGS");
     if (rc == WR_OK)
         rc = wr_my_query(m, take_limit, &l, err, "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('binlog_expire_logs_auto_purge', 'binlog_expire_logs_seconds', 'expire_logs_days', 'max_binlog_total_size')");
     if (rc == WR_OK && at->epoch != s->epoch) rc = look_for_gtids(m, at, &l, err);
-    wr_my_disconnect(m);
+    wr_my_session_end(s, m, rc);
     if (rc != WR_OK) return wr_source_logs_clear(&l), wr_err_in(err, "asking which binlogs there are");
     if (l.keep_s < 0) l.keep_s = 0;
     *ret = l;

@@ -35,23 +35,20 @@ void wr_snap_drop(wr_snap *sn, bool busy) {
     if (busy)
         wr_my_abandon(sn->m);
     else
-        wr_my_disconnect(sn->m);
+        wr_my_session_end(sn->s, sn->m, WR_OK);
     sn->m = NULL;
 }
 
 static wr_code session(wr_snap *sn, MYSQL **ret, wr_err *err) {
     MYSQL *m = NULL;
-    WR_TRY(wr_my_connect(&sn->s->conn, &m, err));
+    WR_TRY(wr_my_session(sn->s, &m, err));
     wr_my_take_large(&sn->s->conn, m);
     /* ALLOW_INVALID_DATES: a key like 2023-02-31, once stored, must be a valid literal in the next chunk's condition.
      */
     wr_code rc = wr_my_exec(
         m, err, "SET SESSION character_set_results = NULL, sql_mode = 'ALLOW_INVALID_DATES%s', lock_wait_timeout = 30",
         sn->padded ? ",PAD_CHAR_TO_FULL_LENGTH" : "");
-    if (rc != WR_OK) {
-        wr_my_disconnect(m);
-        return rc;
-    }
+    if (rc != WR_OK) return wr_my_session_end(sn->s, m, rc), rc;
     *ret = m;
     return WR_OK;
 }
@@ -281,6 +278,7 @@ wr_code wr_snap_open(wr_source *s, const char *def, wr_snap **ret_snap, wr_err *
     if (rc != WR_OK) {
         if (sn->t) where(sn, err);
         rc = as_ddl(sn, err);
+        wr_my_session_end(s, WR_STEAL(sn->m), rc);
         wr_snap_close(sn);
         return rc;
     }
@@ -514,8 +512,7 @@ static wr_code open_view(wr_snap *sn, all_read *ar, wr_err *err) {
     }
     WR_TRY(hold_table(sn, sn->m, err));
     WR_TRY(verify(sn, sn->m, err));
-    wr_my_disconnect(ar->guard); /* lets go of the table */
-    ar->guard = NULL;
+    wr_my_session_end(s, WR_STEAL(ar->guard), WR_OK); /* lets go of the table */
     return WR_OK;
 }
 
@@ -559,8 +556,7 @@ wr_code wr_snap_view(wr_snap *sn, wr_pos *ret_pos, wr_err *err) {
         if (rc == WR_OK && (rc = open_view(sn, &ar, err)) != WR_OK) no = sn->m ? mysql_errno(sn->m) : 0;
         pthread_mutex_unlock(&sn->s->view_lock);
         if (no == 0 && ar.guard) no = mysql_errno(ar.guard);
-        if (ar.guard) wr_my_disconnect(ar.guard);
-        ar.guard = NULL;
+        wr_my_session_end(sn->s, WR_STEAL(ar.guard), rc);
         if (rc == WR_OK) break;
         wr_pos_clear(&ar.pos);
         wr_snap_drop(sn, true);

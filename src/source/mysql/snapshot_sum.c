@@ -255,9 +255,9 @@ wr_code wr_source_check_md5(wr_source *s, wr_err *err) {
     MYSQL *m;
     char md5[40] = "";
     wr_err why = WR_ERR_INIT;
-    WR_TRY(wr_my_connect(&s->conn, &m, err));
+    WR_TRY(wr_my_session(s, &m, err));
     wr_code rc = wr_my_query(m, take_text, md5, &why, "SELECT MD5('weir')");
-    wr_my_disconnect(m);
+    wr_my_session_end(s, m, rc);
     if (rc == WR_OK && !strcasecmp(md5, "57c6838eabf401f73f6dd50093408e33")) return WR_OK;
     if (rc != WR_OK && why.retry == WR_RETRY_SOON) return *err = why, rc;
     bool component = s->flavor == WR_MYSQL && s->version_num >= 90600;

@@ -22,6 +22,7 @@ static bool dup_into(char **dst, const char *src) {
 
 void wr_source_close(wr_source *s) {
     if (!s) return;
+    wr_my_sessions_close(&s->sessions);
     wr_free(s->conn.host);
     wr_free(s->conn.user);
     if (s->conn.password) explicit_bzero(s->conn.password, strlen(s->conn.password));
@@ -73,19 +74,12 @@ static wr_code ask_flavor(wr_source *s, MYSQL *m, wr_err *err) {
     return wr_err_cure(err, "MariaDB 10.4 and MySQL 8.0 are the oldest that can be followed");
 }
 
-/* MySQL: server_uuid, which lives in the data folder and goes with it. MariaDB has nothing of the kind (@@server_uid follows the machine's network
- * card): domain and server_id are what its GTIDs are made of, so they tell histories apart as far as GTIDs do. */
 static wr_code ask_identity(wr_source *s, MYSQL *m, wr_err *err) {
-    if (s->flavor == WR_MYSQL) {
-        WR_AUTO char *mode = NULL;
-        WR_TRY(wr_my_scalar(m, &s->identity, err, "SELECT @@server_uuid"));
-        WR_TRY(wr_my_scalar(m, &mode, err, "SELECT @@gtid_mode"));
-        s->gtid = mode && strcasecmp(mode, "ON") == 0;
-    } else {
-        WR_TRY(wr_my_scalar(m, &s->identity, err, "SELECT CONCAT('mariadb-', @@global.gtid_domain_id, '-', @@global.server_id)"));
-        s->gtid = true;
-    }
-    return s->identity ? WR_OK : wr_fail(err, WR_E_SERVER, WR_RETRY_NO, "the server does not tell who it is");
+    WR_AUTO char *mode = NULL;
+    WR_TRY(wr_my_identity(m, &s->identity, err));
+    if (s->flavor == WR_MYSQL) WR_TRY(wr_my_scalar(m, &mode, err, "SELECT @@gtid_mode"));
+    s->gtid = s->flavor == WR_MARIADB || (mode && strcasecmp(mode, "ON") == 0);
+    return WR_OK;
 }
 
 static wr_code ask_foreign_keys(wr_source *s, MYSQL *m, wr_err *err) {
@@ -204,9 +198,9 @@ wr_code wr_source_current(wr_source *s, const wr_source_options *o, wr_pos *ret_
     primary = primary_of(s, &all);
     wr_code rc = WR_OK;
     if (primary) {
-        rc = wr_my_connect(&s->conn, &m, err);
+        rc = wr_my_session(s, &m, err);
         if (rc == WR_OK) rc = wait_for_primary(s, m, primary, err);
-        wr_my_disconnect(m);
+        wr_my_session_end(s, m, rc);
     }
     wr_my_servers_clear(&all);
     return rc == WR_OK ? wr_source_now(s, ret_pos, err) : rc;
@@ -252,6 +246,7 @@ wr_code wr_source_open(const wr_source_options *opts, wr_source **ret_source, wr
     if (!s) return wr_nomem(err, "source", sizeof *s);
     pthread_mutex_init(&s->calm_lock, NULL);
     pthread_mutex_init(&s->view_lock, NULL);
+    wr_my_sessions_init(&s->sessions);
     wr_code rc = open_on(s, opts, err);
     if (rc != WR_OK) {
         wr_source_close(s);

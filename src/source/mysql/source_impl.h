@@ -7,6 +7,7 @@
 #include "catalogue.h"
 #include "conn.h"
 #include "def.h"
+#include "session.h"
 #include "value.h"
 
 struct wr_source {
@@ -26,6 +27,7 @@ struct wr_source {
     wr_capture *capture;
     wr_my_table **join; int njoin; /* @thread stream: tables that join at join_at; entries taken over are NULL */
     wr_pos join_at;               /* "" = nobody */
+    wr_my_sessions sessions;
     wr_catalogue *catalogue;      /* @thread stream */
     wr_budget *budget;            /* of reading tables */
     pthread_mutex_t calm_lock;    /* guards the next two */

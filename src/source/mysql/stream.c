@@ -49,7 +49,7 @@ static wr_code aux_connection(void *ctx, MYSQL **ret_mysql, wr_err *err) {
         wr_my_disconnect(st->aux);
         st->aux = NULL;
     }
-    if (!st->aux) WR_TRY(wr_my_connect(&st->s->conn, &st->aux, err));
+    if (!st->aux) WR_TRY(wr_my_session(st->s, &st->aux, err));
     st->aux_used_us = now;
     *ret_mysql = st->aux;
     return WR_OK;
@@ -231,13 +231,12 @@ static wr_code check_executed(stream *st, const wr_pos *from, wr_err *err) {
 }
 
 static wr_code open_dump(stream *st, const wr_pos *from, wr_err *err) {
-    WR_TRY(wr_my_connect(&st->s->conn, &st->m, err));
+    WR_TRY(wr_my_follow(st->s, &st->m, err));
     st->s->stream = st->m;
     st->tls = mysql_get_ssl_cipher(st->m) != NULL;
     st->fd = (int)mysql_get_socket(st->m);
     wr_my_take_large(&st->s->conn, st->m);
-    MARIADB_PVIO *pvio = st->m->net.pvio;
-    if (pvio && pvio->methods->set_timeout) pvio->methods->set_timeout(pvio, PVIO_READ_TIMEOUT, SILENCE_MAX_S);
+    wr_my_answer_within(st->m, SILENCE_MAX_S);
     WR_TRY(from->file[0] ? check_history(st, from, err) : check_executed(st, from, err));
     WR_TRY(set_session(st, st->m, st->tls, st->s->server_id, err));
     WR_TRY(register_replica(st, st->m, st->s->server_id, err));
@@ -382,7 +381,7 @@ static wr_code search_from(stream *st, MYSQL **m, const char *file, uint64_t off
     if (*m) wr_my_abandon(*m);
     *m = NULL;
     if (offset > DUMP_OFFSET_MAX) return wr_fail(err, WR_E_UNSUPPORTED, WR_RETRY_NO, "offset %llu of %s cannot be asked for: offsets end at 4 GiB", (unsigned long long)offset, file);
-    WR_TRY(wr_my_connect(&st->s->conn, m, err));
+    WR_TRY(wr_my_follow(st->s, m, err));
     wr_my_take_large(&st->s->conn, *m);
     WR_TRY(set_session(st, *m, true, id, err));
     return dump_by_offset(*m, file, offset, 1 /* do not wait at the end */, id, err);
@@ -472,7 +471,7 @@ wr_code wr_my_xa_last(wr_source *s, const wr_pos *before, wr_xa_last *xa, int n,
     words w = {xa, n};
     for (int i = 0; i < n; i++) xa[i].last = WR_XA_UNKNOWN, xa[i].settled = false;
     wr_code rc = search_back(&st, before, words_in, &w, err);
-    if (st.aux) wr_my_disconnect(st.aux);
+    wr_my_session_end(s, st.aux, rc);
     return rc;
 }
 
@@ -535,7 +534,7 @@ wr_code wr_source_stream(wr_source *s, const wr_pos *from, const wr_stream_sink 
     wr_xa_spool_close(st.spool);
     s->stream = NULL;
     if (st.m) wr_my_disconnect(st.m);
-    if (st.aux) wr_my_disconnect(st.aux);
+    wr_my_session_end(s, st.aux, rc);
     return rc;
 }
 

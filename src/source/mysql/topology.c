@@ -130,17 +130,15 @@ static wr_code ask_purged(MYSQL *m, wr_my_server *sv, wr_err *err) {
 static wr_code ask_all(MYSQL *m, wr_my_server *sv, wr_err *err) {
     WR_AUTO char *mode = NULL;
     sv->flavor = mariadb_connection(m) ? WR_MARIADB : WR_MYSQL;
+    WR_TRY(wr_my_identity(m, &sv->identity, err));
     if (sv->flavor == WR_MYSQL) {
-        WR_TRY(wr_my_scalar(m, &sv->identity, err, "SELECT @@server_uuid"));
         WR_TRY(wr_my_scalar(m, &mode, err, "SELECT @@gtid_mode"));
         sv->gtid = mode && !strcasecmp(mode, "ON");
         WR_TRY(ask_either(m, "log_replica_updates", "log_slave_updates", &sv->log_updates, err));
     } else {
-        WR_TRY(wr_my_scalar(m, &sv->identity, err, "SELECT CONCAT('mariadb-', @@global.gtid_domain_id, '-', @@global.server_id)"));
         sv->gtid = true;
         WR_TRY(ask_flag(m, "log_slave_updates", &sv->log_updates, err));
     }
-    if (!sv->identity) return wr_fail(err, WR_E_SERVER, WR_RETRY_NO, "the server does not tell who it is");
     WR_TRY(ask_flag(m, "log_bin", &sv->binlog, err));
     WR_TRY(ask_role(m, sv, err));
     WR_TRY(ask_executed(m, sv, err));
