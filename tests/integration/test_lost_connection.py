@@ -85,3 +85,24 @@ def test_an_address_leads_to_another_server_while_tables_are_read(own_server, ma
     assert_equal(a, Lake(weir.home), "d", ("t", "nokey"))
     weir.stop()
     wire.close()
+
+
+def test_connections_are_used_again_while_they_live(server, db, weir, same):
+    """with TLS a new one costs more than the rows of a small table"""
+    server.sql(*[s for i in range(40) for s in (f"CREATE TABLE k{i} (id CHAR(9) PRIMARY KEY, v TIME)", f"CREATE TABLE n{i} (v TIME)", f"INSERT INTO k{i} VALUES ('a', {i}), ('b', 1)", f"INSERT INTO n{i} VALUES ({i})")], db=db)
+
+    def made():
+        return int(dict(server.sql("SHOW GLOBAL STATUS LIKE 'Connections'"))["Connections"])
+    before = made()
+    weir.start()
+    weir.wait()
+    assert made() - before < 40                     # of 80 tables, and of these questions
+    idle = server.sql("SELECT id FROM information_schema.PROCESSLIST WHERE user = 'weir' AND command = 'Sleep'")
+    assert 0 < len(idle) <= 10
+    cut(server, "user = 'weir' AND command = 'Sleep'")
+    server.sql("CREATE TABLE late (id INT PRIMARY KEY)", "INSERT INTO late VALUES (7)", "CREATE TABLE copied SELECT * FROM k1 UNION ALL SELECT * FROM k2", db=db)
+    weir.wait()
+    weir.run("repair", "--reload", f"{db}.k3", "--reload", f"{db}.n3", "--apply")
+    same("k3", "n3", "k39", "n39", "late", "copied")
+    weir.stop()
+    assert "trying again" not in weir.log_text()

@@ -17,7 +17,7 @@
 #include "answer.h"
 #include "weir/base/mem.h"
 
-enum { CONNECT_TIMEOUT_S = 10, IO_TIMEOUT_S = 900 };
+enum { IO_TIMEOUT_S = 900 };
 
 /* Client errors that libmariadb raises for authentication (errmsg.h calls some of them differently between versions).
  */
@@ -240,7 +240,7 @@ static bool is_local(const char *host) {
 wr_tls wr_my_tls_for(const wr_my_conn_options *o, const char *host) { return o->tls_chosen ? o->tls : is_local(host) ? WR_TLS_PREFERRED : WR_TLS_VERIFY; }
 
 static void set_options(MYSQL *m, const wr_my_conn_options *o, const char *plugin_dir) {
-    unsigned connect_s = o->timeout_s ? (unsigned)o->timeout_s : CONNECT_TIMEOUT_S, io_s = o->timeout_s ? (unsigned)o->timeout_s : IO_TIMEOUT_S, tcp = MYSQL_PROTOCOL_TCP, no = 0;
+    unsigned connect_s = o->timeout_s ? (unsigned)o->timeout_s : WR_MY_CONNECT_TIMEOUT_S, io_s = o->timeout_s ? (unsigned)o->timeout_s : IO_TIMEOUT_S, tcp = MYSQL_PROTOCOL_TCP, no = 0;
     unsigned long packet = WR_MY_PACKET_MAX;
     my_bool on = 1, off = 0;
     mysql_options(m, MYSQL_OPT_CONNECT_TIMEOUT, &connect_s);
@@ -376,7 +376,7 @@ void wr_my_answer_within(MYSQL *m, int seconds) {
 
 /* Whoever makes a new connection to a server that has frozen finds that out as soon. */
 wr_code wr_my_rest(MYSQL *m, wr_err *err) {
-    wr_my_answer_within(m, CONNECT_TIMEOUT_S);
+    wr_my_answer_within(m, WR_MY_CONNECT_TIMEOUT_S);
     WR_TRY(wr_my_exec(m, err, "ROLLBACK"));
     return wr_my_exec(m, err, "UNLOCK TABLES");
 }

@@ -7,6 +7,8 @@
 #include "lines.h"
 #include "weir/source.h"
 
+enum { WR_MY_CONNECT_TIMEOUT_S = 10 };
+
 typedef struct wr_my_conn_options { /* kept by wr_source */
     char *host, *user, *password;
     int port;

@@ -76,9 +76,11 @@ wr_code wr_my_session(wr_source *s, MYSQL **ret, wr_err *err) {
     while ((m = take_old(&s->sessions))) wr_my_disconnect(m);
     if ((m = take_last(&s->sessions))) {
         wr_err gone = WR_ERR_INIT;
+        int64_t began_us = wr_mono_us();
         if (wr_my_renew(&s->conn, m, &gone) == WR_OK) return *ret = m, WR_OK;
         do wr_my_disconnect(m); /* the others will hardly be better */
         while ((m = take_last(&s->sessions)));
+        if (wr_mono_us() - began_us >= WR_MY_CONNECT_TIMEOUT_S * 1000000ll) return *err = gone, err->code; /* a new one would be waited for as long */
     }
     return wr_my_follow(s, ret, err);
 }
