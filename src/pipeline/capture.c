@@ -238,10 +238,10 @@ static bool pause_ms(wr_pipeline *p, int ms) {
     return p->stop;
 }
 
-/* An attempt to go on has failed. Whether that is the end here because another server of the source is to be gone on with, or because none can be: then *err says why. */
+/* An attempt to go on has failed. Whether that is the end here because another server of the source is to be gone on with (one address may lead to another one, too), or because none can be: then *err says why. */
 static bool looks_elsewhere(wr_pipeline *p, const wr_pos *last, int failures, wr_err *err) {
     bool soon = err->retry == WR_RETRY_SOON, better = false;
-    if (!wr_source_is_several(&p->o.source) || (soon ? failures < LOOK_AFTER : err->code != WR_E_SERVER && err->code != WR_E_GAP)) return false;
+    if (soon ? failures < LOOK_AFTER : !wr_source_is_several(&p->o.source) || (err->code != WR_E_SERVER && err->code != WR_E_GAP)) return false;
     wr_err e = WR_ERR_INIT;
     wr_code rc = wr_source_look_elsewhere(p->source, &p->o.source, last->gtid_set, !soon, &better, &e);
     if (rc == WR_OK && better) {

@@ -2,6 +2,8 @@
 import json
 import time
 
+import pymysql
+
 from . import wait_until
 from .compare import assert_equal
 from .lake import Lake
@@ -44,6 +46,17 @@ def purge(server):
         server.sql(f"PURGE BINARY LOGS TO '{server.sql('SHOW BINARY LOGS')[-1][0]}'")
         return len(server.sql("SHOW BINARY LOGS")) == 1
     wait_until(purged, what="the old logs to go")
+
+
+def cut(server, which="command LIKE 'Binlog Dump%'"):
+    """ends the connections of the server's list for which that is true"""
+    with server.connect() as con, con.cursor() as cur:
+        cur.execute(f"SELECT id FROM information_schema.PROCESSLIST WHERE id <> CONNECTION_ID() AND {which}")
+        for (id,) in cur.fetchall():
+            try:
+                cur.execute(f"KILL {id}")
+            except pymysql.err.OperationalError as e:
+                assert e.args[0] == 1094, e     # gone by itself
 
 
 def open_alarms(weir, kind):

@@ -7,8 +7,9 @@ import threading
 import time
 
 import pytest
-from harness.failover import DB, at, create, open_alarms, purge, same, source, until
+from harness.failover import DB, at, create, cut, open_alarms, purge, same, source, until
 from harness.share import some
+from harness.wire import Wire
 from services import instance
 from services.cluster import Cluster
 
@@ -340,6 +341,32 @@ def test_a_primary_that_freezes_in_the_middle_of_a_load_is_left(cluster, follow)
         same(w, second, "t", "nokey", "big")
     finally:
         os.kill(first.pid, signal.SIGCONT)
+
+
+@pytest.mark.parametrize("old", ["lives", "dies"])
+def test_an_address_that_moves_while_tables_are_read_is_followed(cluster, make_weir, old):
+    """an old primary that lives feeds the stream, which is therefore no reason to go anywhere; the readers' next connections are the new one's"""
+    c = cluster(2)
+    first, second = c.servers
+    create(first)
+    fill(first)
+    wire = Wire(first)
+    w = make_weir(first, [rf"{DB}\..*"], {"source": {"url": wire.url(), "inspect": "1s"}, "snapshot": {"rows_per_second": 500, "parallel": 2}})
+    w.start()
+    until(lambda: (w.home / "status.json").exists() and w.status().get("load", {}).get("rows", 0) > 500)
+    c.catch_up(second)
+    c.promote(second)
+    wire.server = second
+    if old == "lives":
+        cut(first, "user = 'weir' AND command NOT LIKE 'Binlog Dump%'")
+    else:
+        first.kill()
+    second.sql("UPDATE big SET v = 'new' WHERE id % 3 = 0", "DELETE FROM big WHERE id % 7 = 0", "INSERT INTO nokey VALUES (9, 'new')", db=DB)
+    until(lambda: source(w).get("epoch") == 1, 90)
+    w.wait(90)
+    w.stop()
+    wire.close()
+    same(w, second, "t", "nokey", "big")
 
 
 def test_silence_is_told_while_a_server_is_waited_for_and_ends_with_the_move(cluster, follow):

@@ -3,21 +3,11 @@ import re
 import sqlite3
 import time
 
-import pymysql
 from harness import wait_until
 from harness.compare import assert_equal
+from harness.failover import cut
 from harness.lake import Lake
 from harness.wire import Wire
-
-
-def cut(server, which="command LIKE 'Binlog Dump%'"):
-    with server.connect() as con, con.cursor() as cur:
-        cur.execute(f"SELECT id FROM information_schema.PROCESSLIST WHERE id <> CONNECTION_ID() AND {which}")
-        for (id,) in cur.fetchall():
-            try:
-                cur.execute(f"KILL {id}")
-            except pymysql.err.OperationalError as e:
-                assert e.args[0] == 1094, e     # gone by itself
 
 
 def who(server):
@@ -83,7 +73,10 @@ def test_an_address_leads_to_another_server_while_tables_are_read(own_server, ma
     wire.server = a
     weir.wait()
     assert_equal(a, Lake(weir.home), "d", ("t", "nokey"))
-    weir.stop()
+    wire.server = b
+    cut(a, "user = 'weir'")                         # the stream, too
+    assert weir.ended().says("is not the one this pipeline has followed", "way out: point source.url at the right server").status == 1
+    assert_equal(a, Lake(weir.home), "d", ("t", "nokey"))
     wire.close()
 
 

@@ -36,7 +36,7 @@ static void find_here(look *l) {
         const wr_my_server *sv = &l->all.at[i];
         if (sv == l->here || sv->port != l->s->conn.port || strcmp(sv->host, l->s->conn.host) != 0) continue;
         if (sv->answers)
-            say(l, "other-server", "connections that are open go on with the old one; new ones would read another server's rows", "if that is a failover, restart the sync; if not, point the address back",
+            say(l, "other-server", "connections that are open go on with the old one; new ones are refused, so that tables cannot be read", "the sync goes on there by itself when that server has all that was captured; if it never will, point the address back",
                 "behind %s is now %s, and %s is followed", l->s->address, sv->identity, l->s->identity);
         else say(l, "source-away", "nothing new arrives from it", "is it running? A sync with several addresses goes on elsewhere when its connection is lost", "%s (%s) does not answer", l->s->address, l->s->identity);
     }
@@ -141,10 +141,9 @@ wr_code wr_source_inspect(const wr_source *s, const wr_source_options *o, const 
     find_here(&l);
     look_at_replication(&l);
     wr_code rc = WR_OK;
-    if (!wr_my_servers_only(&l.all, s)) {
-        look_at_others(&l);
-        rc = look_for_better(&l, &better, err);
-    }
+    bool only = wr_my_servers_only(&l.all, s);
+    if (!only) look_at_others(&l);
+    if (!only || !l.here) rc = look_for_better(&l, &better, err);
     if (rc == WR_OK && l.here) {
         rc = wr_my_connect(&s->conn, &m, err);
         if (rc == WR_OK) {

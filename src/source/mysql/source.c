@@ -146,10 +146,6 @@ wr_code wr_source_look_elsewhere(const wr_source *s, const wr_source_options *o,
     wr_my_servers all = {0};
     int at = 0;
     WR_TRY(wr_my_servers_list(o, &all, err));
-    if (wr_my_servers_only(&all, s)) {
-        wr_my_servers_clear(&all);
-        return *ret_better = false, WR_OK;
-    }
     wr_my_servers_ask(&s->conn, &all);
     wr_code rc = wr_my_servers_choose(&all, &(wr_my_choice){.known = &known, .prefer = o->prefer, .zone = o->zone, .leave = leave ? s->identity : NULL}, &at, err);
     if (rc == WR_OK) *ret_better = strcmp(all.at[at].identity, s->identity) != 0;
