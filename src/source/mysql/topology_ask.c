@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -13,6 +12,7 @@
 #include "weir/base/clock.h"
 #include "weir/base/log.h"
 #include "weir/base/mem.h"
+#include "weir/base/spawn.h"
 #include "weir/http.h"
 
 enum { ANSWER_MS = 10000, ANSWER_BYTES = 1 << 20, USUAL_WEIGHT = 100 };
@@ -79,17 +79,17 @@ static wr_code read_all(int fd, wr_buf *out, wr_err *err) {
 }
 
 static wr_code run_command(const wr_source_options *o, wr_buf *out, wr_err *err) {
-    WR_AUTO char **argv = wr_calloc((size_t)o->ntopology_command + 1, sizeof *argv);
+    WR_AUTO const char **argv = wr_calloc((size_t)o->ntopology_command + 1, sizeof *argv);
     int fd[2], status = 0;
     pid_t pid;
     if (!argv) return wr_nomem(err, "a command", 64);
-    for (int i = 0; i < o->ntopology_command; i++) argv[i] = (char *)(uintptr_t)o->topology_command[i];
+    for (int i = 0; i < o->ntopology_command; i++) argv[i] = o->topology_command[i];
     if (pipe2(fd, O_CLOEXEC) != 0) return wr_fail(err, WR_E_IO, WR_RETRY_SOON, "pipe: %m");
     posix_spawn_file_actions_t fa;
     posix_spawn_file_actions_init(&fa);
     posix_spawn_file_actions_addopen(&fa, 0, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_adddup2(&fa, fd[1], 1);
-    int no = posix_spawnp(&pid, argv[0], &fa, NULL, argv, environ);
+    int no = wr_spawn(argv[0], argv, environ, &fa, true, &pid);
     posix_spawn_file_actions_destroy(&fa);
     close(fd[1]);
     if (no != 0) {
@@ -98,7 +98,7 @@ static wr_code run_command(const wr_source_options *o, wr_buf *out, wr_err *err)
     }
     wr_code rc = read_all(fd[0], out, err);
     close(fd[0]);
-    if (rc != WR_OK) kill(pid, SIGKILL);
+    if (rc != WR_OK) kill(-pid, SIGKILL); /* with whom it has started */
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
     if (rc != WR_OK || (WIFEXITED(status) && WEXITSTATUS(status) == 0)) return rc;
     return wr_fail(err, WR_E_SERVER, WR_RETRY_SOON, "ended with status %d", WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
