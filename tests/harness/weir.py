@@ -117,6 +117,10 @@ class Weir:
     def status(self):
         return json.loads(self.run("status", "--json").out)
 
+    def rows_loaded(self):
+        """by the load that is under way or was the last; 0 before any"""
+        return self.status().get("load", {}).get("rows", 0) if (self.home / "status.json").exists() else 0
+
     def sql(self, query):
         return self.run("sql", query).out
 

@@ -42,7 +42,7 @@ def test_readers_of_a_load_are_lost(server, db, weir, same):
     weir.write()
     weir.start()
     for read in (30000, 90000):
-        wait_until(lambda: (weir.home / "status.json").exists() and weir.status()["load"]["rows"] > read, what="a part of the load")
+        wait_until(lambda: weir.rows_loaded() > read, what="a part of the load")
         cut(server, "user = 'weir' AND command NOT LIKE 'Binlog Dump%'")
     weir.wait()
     same("t", "digit")
@@ -66,7 +66,7 @@ def test_an_address_leads_to_another_server_while_tables_are_read(own_server, ma
     wire = Wire(a)
     weir = make_weir(a, [r"d\..*"], {"source": {"url": wire.url()}, "snapshot": {"parallel": 1, "rows_per_second": 2000}, "lake": {"commit": {"every": "300ms"}}})
     weir.start()
-    wait_until(lambda: (weir.home / "status.json").exists() and weir.status()["load"]["rows"] > 3000, what="a part of the load")
+    wait_until(lambda: weir.rows_loaded() > 3000, what="a part of the load")
     wire.server = b
     cut(a, "user = 'weir' AND command NOT LIKE 'Binlog Dump%'")
     wait_until(lambda: re.search(rf"now another server .{re.escape(who(b))}.*trying again", weir.log_text()), what="the other server to be refused")

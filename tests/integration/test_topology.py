@@ -2,10 +2,10 @@
 import http.server
 import json
 import threading
-from pathlib import Path
 
 import pytest
 from harness.failover import DB, at, create, same, until
+from services.base import birth
 
 pytestmark = pytest.mark.local_lake("a topology is about the source")
 
@@ -85,13 +85,6 @@ def test_an_url_names_the_server_to_go_on_at(cluster, make_weir, service):
     same(w, second)
 
 
-def is_running(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
 @pytest.mark.parametrize("text, says", [("", "HTTP status 503"), ("{}", "with at least one server"), ('{"servers": []}', "with at least one server"), ('{"servers": [{"port": 1}]}', r"servers\[0\].*host is missing"),
                                         ('{"servers": [{"host": "a", "role": "master"}]}', "neither primary nor replica"), ('{"servers": [{"host": "a"}, {"host": "a"}]}', "there already"),
                                         ('{"servers": [{"host": "a", "weight": -1}]}', "weight"), ('{"servers": [{"host": "a", "port": 70000}]}', "port"), ("nonsense", "with at least one server")])
@@ -111,7 +104,7 @@ def test_a_command_that_does_not_end_is_ended_with_what_it_started(server, db, m
     w = make_weir(server, [rf"{db}\..*"], {"source": {"topology": {"command": ["sh", "-c", f"sleep 1000 & echo $$ $! >>{pids}; wait"]}}})
     w.catch_up().says("no answer within 10 s", "source.url")
     started = pids.read_text().split()
-    assert len(started) >= 2 and not [p for p in started if is_running(p)]
+    assert len(started) >= 2 and not [p for p in started if birth(p)]
 
 
 def test_both_ways_at_once_are_refused(server, make_weir):

@@ -570,7 +570,7 @@ wr_code wr_snap_read_all(wr_snap *sn, wr_row_fn *fn, void *ctx, wr_pos *ret_pos,
     wr_pos pos = {0};
     wr_code rc = wr_snap_view(sn, &pos, err);
     if (rc == WR_OK) rc = read_view(sn, fn, ctx, err);
-    /* Locks and read view end with the session. */
+    /* Locks and read view end with giving the session back. */
     wr_snap_drop(sn, rc != WR_OK);
     if (rc != WR_OK) {
         wr_pos_clear(&pos);
